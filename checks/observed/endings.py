@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rldoctor.api import Case, LogEvent
 
+# From here on a shell's exit codes tell of signals, which others sent.
+_BY_SIGNAL = 128
 # What srun says of a task.
 _ENDS_OF_TASKS = frozenset({"exit code", "Killed", "Segmentation fault", "Aborted", "Bus error"})
 
@@ -16,6 +18,11 @@ def unfinished(case: Case, event: LogEvent) -> bool:
 def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     """Whether the run was sound until somebody ended it: what failed by itself before may have left it waiting."""
     root = event.run.root
+    if any(
+        0 < one.code < _BY_SIGNAL and one.source == event.source and one.line < event.number
+        for one in event.run.departed
+    ):
+        return False
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 

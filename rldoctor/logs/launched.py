@@ -15,6 +15,7 @@ from rldoctor.formats.values import convert
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.logs.printed import Kind, Printed
 from rldoctor.logs.runs import Slice
+from rldoctor.logs.world import world
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term
 
@@ -42,7 +43,8 @@ def launched(pieces: Sequence[Slice], case: Case, framework: str | None) -> Roll
     engine = _engine(reported)
     if whole is None:
         return _engine_alone(engine, variables, framework)
-    shown = {name: setting for name, setting in engine.items() if _is_open(whole, name)}
+    said = {**engine, **world(pieces)}
+    shown = {name: setting for name, setting in said.items() if _is_open(whole, name)}
     return replace(whole, settings={**whole.settings, **variables, **shown})
 
 

@@ -35,6 +35,7 @@ from rldoctor.logs.runs import is_launchers, slices
 from rldoctor.logs.table import Anchor, Table, Use
 from rldoctor.logs.templates import template
 from rldoctor.logs.tracebacks import TracebackParser
+from rldoctor.logs.world import TERMS
 
 BEFORE = 12
 AFTER = 24
@@ -298,6 +299,8 @@ class Region:
                 self.record.rank_of.setdefault((line.origin.pid, line.origin.node), match[1])
             elif match is not None and reveal.what in (NODE, ATTEMPT):
                 self.record.places = [*self.record.places[-500:], (number, reveal, match[1])]
+            elif match is not None and reveal.what in TERMS:
+                self.record.world = [*self.record.world[-500:], (number, reveal.what, int(match[1]))]
             elif match is not None and len(self.record.versions) < 500:
                 self.record.versions.append((number, reveal.what, match[1]))
 

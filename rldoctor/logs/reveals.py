@@ -14,7 +14,7 @@ from rldoctor.logs.model import Frame
 @dataclass(frozen=True)
 class Reveal:
     """A line with ``literal`` in which ``pattern`` finds the version of ``what`` (its first group), or, where
-    ``what`` is ``rank``, the rank of the process that wrote it."""
+    ``what`` is ``rank``, the rank of the process that wrote it, where it is a name of the plan, that value."""
 
     literal: str
     pattern: re.Pattern[str]

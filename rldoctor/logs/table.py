@@ -16,6 +16,7 @@ from rldoctor.logs.places import PLACES
 from rldoctor.logs.printed import FORMS, Form
 from rldoctor.logs.reveals import REVEALS, Reveal
 from rldoctor.logs.tracebacks import SEPARATORS
+from rldoctor.logs.world import WORLD
 
 
 class Anchor(Enum):
@@ -67,7 +68,7 @@ class Table:
             self._use(literal).anchor = anchor
         for death in DEATHS:
             self._use(death.literal).deaths.append(death)
-        for reveal in (*REVEALS, *PLACES):
+        for reveal in (*REVEALS, *PLACES, *WORLD):
             self._use(reveal.literal).reveals.append(reveal)
         for form in FORMS:
             self._use(form.literal).forms.append(form)

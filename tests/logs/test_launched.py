@@ -167,6 +167,34 @@ def test_a_configuration_that_axolotl_prints_from_the_next_line_on() -> None:
     assert plan.settings["engine.tensor_parallel_size"].line == 13
 
 
+TORCHRUN = """\
+I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194] Starting elastic_operator with launch configs:
+I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194]   entrypoint               : train.py
+I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194]   min_nodes                : 2
+I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194]   max_nodes                : 2
+I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194]   nproc_per_node           : 8
+"""
+DEEPSPEED = """\
+[2026-03-02 10:00:01,250] [INFO] [launch.py:164:main] nnodes=1, num_local_procs=4, node_rank=0
+[2026-03-02 10:00:01,250] [INFO] [launch.py:176:main] dist_world_size=4
+"""
+CONFIG = "GRPOConfig(\nnum_generations=6,\nper_device_train_batch_size=3,\nuse_vllm=True,\n)\n"
+WORLD = ("process.nnodes", "process.nproc", "process.total")
+
+
+@pytest.mark.parametrize(("launcher", "world", "line"), [(TORCHRUN, [2, 8, 16], 4), (DEEPSPEED, [1, 4, 4], 1)])
+def test_processes_and_nodes_that_the_launcher_tells_of(launcher: str, world: list[int], line: int) -> None:
+    plan = plan_of(launcher + CONFIG)
+    assert values(plan, *WORLD) == world
+    assert plan.settings["process.nnodes"].line == line
+
+
+def test_what_launchers_do_not_agree_on_is_not_known() -> None:
+    other = "[2026-03-02 10:00:09,250] [INFO] [launch.py:176:main] dist_world_size=2\n"
+    plan = plan_of(DEEPSPEED + other + CONFIG)
+    assert "process.total" not in plan.settings or plan.settings["process.total"].value is None
+
+
 @pytest.mark.parametrize("after", ["no object\n", "\n", '{"model": "x"}\n'])
 def test_another_programs_config_is_none_of_axolotls(after: str) -> None:
     record = read(TextSource("run.log", f"[INFO] [web.py] config:\n{after}".encode()), Table([]))
