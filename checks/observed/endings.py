@@ -18,10 +18,8 @@ def unfinished(case: Case, event: LogEvent) -> bool:
 def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     """Whether the run was sound until somebody ended it: what failed by itself before may have left it waiting."""
     root = event.run.root
-    if any(
-        0 < one.code < _BY_SIGNAL and one.source == event.source and one.line < event.number
-        for one in event.run.departed
-    ):
+    left = (one for one in event.run.departed if one.source == event.source and one.line < event.number)
+    if any(0 < one.code < _BY_SIGNAL for one in left):
         return False
     return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
 

@@ -117,16 +117,6 @@ WRAPPINGS: dict[str, Wrapping] = {
     "logcli": each(lambda i, t: f'{_iso(i)} {{app="rl", pod="trainer-0"}} {t}'),
     "docker json-file": each(lambda i, t: json.dumps({"log": t + "\n", "stream": "stderr", "time": _iso(i)})),
     "docker compose": each(lambda i, t: f"trainer-1  | {t}"),
-    "Fluent Bit": each(
-        lambda i, t: (
-            f"[{i}] kube.rl.log: [[{1772445600 + i}.000417000, {{}}], "
-            f'{{"stream"=>"stderr", "log"=>{json.dumps(t)}, "kubernetes"=>{{"pod_name"=>"trainer-0"}}}}]'
-        )
-    ),
-    "logfmt": each(lambda i, t: f"time={_iso(i)} level=info stream=stderr msg={json.dumps(t)}"),
-    "logfmt behind a collector's prefix": each(
-        lambda i, t: f'{_iso(i)}  INFO sink{{kind="console"}}: out: message={json.dumps(t)} pod=trainer-0 stream=stderr'
-    ),
     "CRI": each(lambda i, t: f"{_iso(i)} stderr F {t}"),
     "Airflow": each(lambda i, t: f"[2026-03-02, {_clock(i)} UTC] {{subprocess.py:93}} INFO - {t}"),
     "loguru": each(lambda i, t: f"2026-03-02 {_clock(i)}.123 | INFO     | runner:stream:41 - {t}"),
@@ -245,6 +235,16 @@ WRAPPINGS: dict[str, Wrapping] = {
                                                  "</span></span>" for t in lines), "</pre>"],
     "reStructuredText": lambda lines: ["It ends with::", "", *(f"   {t}" for t in lines), "", "Versions below."],
     "a text in YAML": lambda lines: ["steps:", "  - name: train", "    output: |", *(f"      {t}" for t in lines)],
+    "Fluent Bit": each(
+        lambda i, t: (
+            f"[{i}] kube.rl.log: [[{1772445600 + i}.000417000, {{}}], "
+            f'{{"stream"=>"stderr", "log"=>{json.dumps(t)}, "kubernetes"=>{{"pod_name"=>"trainer-0"}}}}]'
+        )
+    ),
+    "logfmt": each(lambda i, t: f"time={_iso(i)} level=info stream=stderr msg={json.dumps(t)}"),
+    "logfmt behind a collector's prefix": each(
+        lambda i, t: f'{_iso(i)}  INFO sink{{kind="console"}}: out: message={json.dumps(t)} pod=trainer-0 stream=stderr'
+    ),
 }  # fmt: skip
 
 

@@ -180,6 +180,12 @@ def test_what_is_taken_down_behind_a_run_that_came_to_its_end(line: str) -> None
     assert findings(check, f"{HEALTHY}{line}\n") == []
 
 
+def test_a_machine_that_is_drained_behind_a_rank_that_left_by_itself() -> None:
+    left = "E1121 01:35:20.918000 3256 api.py:1002] failed (exitcode: 7) local_rank: 1 (pid: 3264) of binary: python\n"
+    assert findings(check, f"{STEPS}{left}node gpu-07 is drained\n") == []
+    assert findings(check, f"{STEPS}node gpu-07 is drained\n") != []
+
+
 def test_a_machine_that_was_taken_away_from_a_run_that_went_on() -> None:
     assert [f.severity for f in findings(check, f"{STEPS}The node n7 was preempted.\n{STEPS}")] == [Severity.NOTE]
 
