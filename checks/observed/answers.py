@@ -70,11 +70,20 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
         strange = "text" not in row["expected"] and set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
         if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
             continue
+        if ends and _stopped_early(row):
+            continue
         found.setdefault(row["about"], []).append(row)
     for name, grounds in RESTS_ON.items():
         if any(ground in found or ground in ignored for ground in grounds):
             found.pop(name, None)
     return found
+
+
+def _stopped_early(row: Row) -> bool:
+    """Whether all that is wrong with an answer follows from where it stopped, which is wrong where others have stopped
+    that were not to."""
+    tokens, whole = row["got"]["token_ids"], row["expected"]["token_ids"]
+    return row["got"].get("finish_reason") == "stop" and tokens == whole[: len(tokens)]
 
 
 def torn_characters(job: Job) -> list[Row]:

@@ -91,7 +91,11 @@ def request_not_answered_as_asked(case: Case) -> Iterator[Finding | Reach]:
                 fixes=(Fix(title="another release of vLLM: greedy answers are not greedy"),),
             )
         names = dict.fromkeys(row["about"] for row in answers.rows(job))
-        yield Reach(f"forced answers of {describe(job)} are as asked for: {', '.join(names)}, temperature 0")
+        without = records(job).get("no_grammars")
+        yield Reach(
+            f"forced answers of {describe(job)} are as asked for: {', '.join(names)}, temperature 0"
+            + (f"; no grammars were asked for: {without}" if without else "")
+        )
 
 
 def _shown(answer: Mapping[str, Any]) -> str:

@@ -35,7 +35,9 @@ class Trainer:
             raise TrainerError("the engine does not tell its precision")
         try:
             # transformers 5 calls it dtype and still takes the old name; 4 knows only the old one.
-            model = AutoModelForCausalLM.from_pretrained(running.made["path"], torch_dtype=dtype)
+            model = AutoModelForCausalLM.from_pretrained(
+                running.made["path"], torch_dtype=dtype, **_attention(running.made["config"])
+            )
         except Exception as error:
             raise TrainerError(f"transformers could not load it: {type(error).__name__}: {error}") from error
         self._running = running
@@ -136,6 +138,12 @@ def _signs(tensor: Any, chance: torch.Generator) -> Any:
         own = torch.randint(0, 2, (size,), generator=chance).to(tensor) * 2 - 1
         signs = signs.unsqueeze(-1) * own
     return signs
+
+
+def _attention(config: Mapping[str, Any]) -> dict[str, str]:
+    """The implementation of attention that computes what the model is: transformers' sdpa leaves soft caps of scores
+    out without a word (5.19, integrations/sdpa_attention.py)."""
+    return {"attn_implementation": "eager"} if config.get("attn_logit_softcapping") else {}
 
 
 def _device(running: RunningEngine, model: Any) -> Any:

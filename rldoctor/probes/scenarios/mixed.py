@@ -53,6 +53,6 @@ mixed = Scenario(
     program=Path(__file__).parents[1] / "children" / "scenarios" / "mixed.py",
     runs=_runs,
     reads=("plan", "model"),
-    seconds=4.0,
-    vocabulary_seconds=35.0,
+    seconds=5.5,
+    vocabulary_seconds=50.0,
 )

@@ -101,6 +101,20 @@ def test_a_length_that_is_off_everywhere_is_that_of_max_tokens() -> None:
     assert "does not apply max_tokens" in finding.message
 
 
+def test_answers_that_stop_where_nothing_is_to_stop_them_are_one_finding() -> None:
+    rows = healthy()
+    rows[3]["got"]["finish_reason"] = "stop"  # after the most that it may have
+    rows[5]["got"].update(token_ids=rows[5]["got"]["token_ids"][:1], finish_reason="stop")
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "ended otherwise than it says" in finding.message
+
+
+def test_a_pass_says_why_no_grammars_were_asked_for() -> None:
+    result = judge_one(option_unknown.check, case(healthy(), no_grammars="xgrammar is not installed"))
+    assert result.outcome is Outcome.PASS
+    assert "no grammars were asked for: xgrammar is not installed" in str(result.reason)
+
+
 def test_an_engine_that_cannot_be_forced_is_judged_by_its_draws() -> None:
     rows = healthy()
     for one in rows[:2]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from rldoctor_checks.rollout.engine_internal import check
 
+from rldoctor.judge import judge_one
 from tests.logs.raising import found, traceback
+from tests.observations import scenario_case
 
 
 # https://github.com/vllm-project/vllm/issues/30142
@@ -37,3 +42,12 @@ def test_an_assertion_of_the_scheduler_that_no_row_names() -> None:
     assert "that is not known: assert num_locally" in finding.message
     assert found(check, traceback("AssertionError", "vllm/model_executor/layers/linear.py weight_loader")) == []
     assert found(check, traceback("AssertionError: told", "vllm/v1/core/sched/scheduler.py schedule")) == []
+
+
+def test_requests_that_two_engines_mix_up_alike_are_one_finding() -> None:
+    answer = {"token_ids": [5] * 9, "aborted": True, "aborted_at": 4, "finish_reason": None, "wrong_prompt": False}
+    trace: dict[str, Any] = {"answers": {"request 4": answer}, "strangers": [], "twice": [], "steps": 40}
+    case = scenario_case("chunked_prefill", trace={**trace, "preemptions": 0})
+    (job,) = case.observations["chunked_prefill"].values()
+    (finding,) = judge_one(check, replace(case, observations={"chunked_prefill": {"on": job, "off": job}})).findings
+    assert "aborted after 4 tokens, went on to 9" in finding.evidence[0].text

@@ -481,3 +481,63 @@ def stopped_by_the_prompt(llm: Any) -> None:
         return True
 
     _ended_otherwise(over)
+
+
+def stop_tokens_of_all(llm: Any) -> None:
+    """A request stops at the stop tokens of those that came before it, too."""
+    seen: set[int] = set()
+
+    def shared(own: Any) -> Any:
+        seen.update(own or ())
+        return [*(own or ()), *sorted(seen)]
+
+    _ended_by("stop_token_ids", shared)
+
+
+def siblings_end_together(llm: Any) -> None:
+    """When the first completion of a request ends, the others are cut at its length."""
+
+    def cut(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            length = min(len(one.token_ids) for one in output.outputs)
+            for one in output.outputs:
+                if len(one.token_ids) > length:
+                    one.token_ids = one.token_ids[:length]
+                    one.text = llm.get_tokenizer().decode(one.token_ids) if one.text else one.text
+                    one.finish_reason = "length"
+        return outputs
+
+    _answered_otherwise(llm, cut)
+
+
+def context_a_token_short(llm: Any) -> None:
+    """The last place of the context is never filled."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+    scheduler.check_stop = lambda request, longest: check(request, longest - 1)
+
+
+def room_counts_the_prompt_twice(llm: Any) -> None:
+    """After a long prompt an answer ends where its room would, were the prompt as long again."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def twice(request: Any, longest: int) -> bool:
+        return bool(check(request, max(longest - request.num_prompt_tokens, request.num_prompt_tokens + 1)))
+
+    scheduler.check_stop = twice
+
+
+def aborted_requests_go_on(llm: Any) -> None:
+    """Of two requests that are aborted the second one goes on."""
+    engine, count = llm.llm_engine, [0]
+    abort = engine.abort_request
+
+    def every_second(ids: Any, *given: Any, **named: Any) -> None:
+        count[0] += 1
+        if count[0] % 2:
+            abort(ids, *given, **named)
+
+    engine.abort_request = every_second

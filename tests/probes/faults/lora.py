@@ -254,3 +254,34 @@ def not_for_first_tokens(llm: Any) -> None:
         return out
 
     changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", later)
+
+
+def decoded_with_the_first_one(llm: Any) -> None:
+    """Steps that decode go on with the first adapter that was applied, as a captured graph does."""
+    from vllm.lora.layers import base_linear
+
+    layer = base_linear.BaseLinearLayerWithLoRA
+    apply = layer.apply
+    held: dict[int, Any] = {}
+
+    def first(self: Any, given: Any, bias: Any = None) -> Any:
+        if given.dim() != 2 or given.shape[0] > 16:
+            return apply(self, given, bias)
+        old = held.setdefault(id(self), [(a.clone(), b.clone()) for a, b in zip(*_stacked(self), strict=True)])
+        if not any(bool(b.any()) for _, b in old):
+            held.pop(id(self))
+            return apply(self, given, bias)
+        new = [(a.clone(), b.clone()) for a, b in zip(*_stacked(self), strict=True)]
+        for (a, b), (x, y) in zip(zip(*_stacked(self), strict=True), old, strict=True):
+            a.copy_(x), b.copy_(y)
+        try:
+            return apply(self, given, bias)
+        finally:
+            for (a, b), (x, y) in zip(zip(*_stacked(self), strict=True), new, strict=True):
+                a.copy_(x), b.copy_(y)
+
+    changes.put(layer, "apply", first)
+
+
+def _stacked(layer: Any) -> tuple[Any, Any]:
+    return layer.lora_a_stacked, layer.lora_b_stacked

@@ -842,3 +842,187 @@ def greedy_is_cold_beside_sampled(llm: Any) -> None:
         return {} if given is None or asked.all_greedy else {"temperature": torch.where(given < 1e-4, 0.2, given)}
 
     _asked_otherwise(llm, cold)
+
+
+def grammars_of_first_completions_alone(llm: Any) -> None:
+    """Of the completions of a request only the first one is held to its grammar."""
+
+    def first(apply: Any, scheduled: Any, grammar: Any, batch: Any, logits: Any) -> None:
+        held = logits.clone()
+        apply(scheduled, grammar, batch, logits)
+        for name, row in batch.req_id_to_index.items():
+            if name.split("_")[0] not in ("0", name) and row < len(logits):
+                logits[row] = held[row]
+
+    _masked_otherwise(first)
+
+
+def penalties_left_in_the_row(llm: Any) -> None:
+    """A request without a presence penalty has the one of the request that had its row before."""
+    from vllm.v1.worker.gpu_input_batch import InputBatch
+
+    add = InputBatch.add_request
+
+    def added(self: Any, request: Any) -> Any:
+        held = self.presence_penalties_cpu.copy()
+        row = add(self, request)
+        if not request.sampling_params.presence_penalty:
+            self.presence_penalties_cpu[row] = held[row]
+        return row
+
+    InputBatch.add_request = added
+
+
+def min_p_left_behind(llm: Any) -> None:
+    """A row that moves leaves its ``min_p``."""
+    from vllm.v1.sample.logits_processor.builtin import MinPLogitsProcessor
+
+    update = MinPLogitsProcessor.update_state
+
+    def unmoved(self: Any, change: Any) -> None:
+        if change is not None:
+            change = dataclasses.replace(change, moved=[])
+        update(self, change)
+
+    MinPLogitsProcessor.update_state = unmoved
+
+
+def top_k_counts_forbidden_tokens(llm: Any) -> None:
+    """The likeliest ``top_k`` are of all tokens, also of those that are not allowed."""
+    sampler = sampler_of(llm)
+    process, raw = sampler.apply_logits_processors, [None]
+
+    def kept(logits: Any, *given: Any, **named: Any) -> Any:
+        raw[0] = logits.clone()
+        return process(logits, *given, **named)
+
+    def cut(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if k is not None:
+            places = raw[0].argsort(dim=-1, descending=True).argsort(dim=-1)
+            masked = torch.where(places < k.unsqueeze(1), logits, float("-inf"))
+            some = masked.isfinite().any(dim=-1, keepdim=True)
+            logits = torch.where(some, masked, logits)
+        return draw(logits, generators, None, p)
+
+    sampler.apply_logits_processors = kept
+    _drawn_otherwise(llm, cut)
+
+
+def logit_bias_after_temperature(llm: Any) -> None:
+    """Temperature does not divide a bias."""
+    temperatures: list[Any] = [None]
+
+    def scaled(_: Any, metadata: Any) -> dict[str, Any]:
+        temperatures[0] = metadata.temperature
+        return {}
+
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    apply = LogitBiasLogitsProcessor.apply
+
+    def later(self: Any, logits: Any) -> Any:
+        if not self.biases or temperatures[0] is None:
+            return apply(self, logits)
+        rows, biases = self.logits_slice[0], self.bias_tensor
+        by = torch.where(temperatures[0] < 1e-4, 1.0, temperatures[0])
+        self.bias_tensor = biases * by[rows]
+        try:
+            return apply(self, logits)
+        finally:
+            self.bias_tensor = biases
+
+    LogitBiasLogitsProcessor.apply = later
+    _asked_otherwise(llm, scaled)
+
+
+def penalties_after_temperature(llm: Any) -> None:
+    """Temperature does not divide presence and frequency penalties."""
+
+    def scaled(_: Any, asked: Any) -> dict[str, Any]:
+        if asked.no_penalties or asked.temperature is None:
+            return {}
+        by = torch.where(asked.temperature < 1e-4, 1.0, asked.temperature)
+        return {
+            "presence_penalties": asked.presence_penalties * by,
+            "frequency_penalties": asked.frequency_penalties * by,
+        }
+
+    _asked_otherwise(llm, scaled)
+
+
+def large_seeds_alike(llm: Any) -> None:
+    """Seeds beyond 31 bits draw as the largest of those does."""
+    _seeded_as(lambda seed: min(seed, (1 << 31) - 1))
+
+
+def penalties_not_for_greedy(llm: Any) -> None:
+    """Greedy requests know no penalties."""
+
+    def none(_: Any, asked: Any) -> dict[str, Any]:
+        if asked.no_penalties:
+            return {}
+        greedy = torch.ones_like(asked.repetition_penalties, dtype=torch.bool)
+        if asked.temperature is not None:
+            greedy = asked.temperature < 1e-4
+        return {
+            "repetition_penalties": torch.where(greedy, 1.0, asked.repetition_penalties),
+            "presence_penalties": torch.where(greedy, 0.0, asked.presence_penalties),
+            "frequency_penalties": torch.where(greedy, 0.0, asked.frequency_penalties),
+        }
+
+    _asked_otherwise(llm, none)
+
+
+def cuts_not_for_seeded(llm: Any) -> None:
+    """Top-k and top-p have no effect on requests with a seed."""
+
+    def whole(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        rows = list(generators)
+        if rows and k is not None:
+            k = k.clone()
+            k[rows] = logits.shape[1]
+        if rows and p is not None:
+            p = p.clone()
+            p[rows] = 1.0
+        return draw(logits, generators, k, p)
+
+    _drawn_otherwise(llm, whole)
+
+
+def bad_words_not_for_greedy(llm: Any) -> None:
+    """Greedy requests may say what is forbidden."""
+
+    def sampled(_: Any, asked: Any) -> dict[str, Any]:
+        heat = asked.temperature
+        words = asked.bad_words_token_ids.items()
+        return {"bad_words_token_ids": {row: own for row, own in words if heat is not None and heat[row] > 1e-4}}
+
+    _asked_otherwise(llm, sampled)
+
+
+def logit_bias_for_sixteen_tokens(llm: Any) -> None:
+    """A bias ends after sixteen tokens."""
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+    apply = LogitBiasLogitsProcessor.apply
+
+    def ended(self: Any, logits: Any) -> Any:
+        held = logits.clone()
+        logits = apply(self, logits)
+        for row, tokens in enumerate(batch.req_output_token_ids[: len(logits)]):
+            if tokens is not None and len(tokens) > 16:
+                logits[row] = held[row]
+        return logits
+
+    LogitBiasLogitsProcessor.apply = ended
+
+
+def grammars_of_expressions_ignored(llm: Any) -> None:
+    """Choices and JSON schemas hold, regular expressions do not."""
+
+    def without(asked: Any) -> None:
+        if asked.structured_outputs is not None and asked.structured_outputs.regex is not None:
+            asked.structured_outputs = None
+
+    _asked_of_the_core(llm, without)

@@ -742,3 +742,119 @@ def latent_norm_not_loaded(llm: Any) -> None:
 def shared_experts_off(llm: Any) -> None:
     """What all tokens' expert puts out is two percent too small."""
     _scaled(layer_of(llm).mlp.shared_experts, 0.98)
+
+
+def latents_in_bfloat16(llm: Any) -> None:
+    """Compressed keys and values are rounded before they are kept."""
+    changes.after(layer_of(llm).self_attn.kv_a_layernorm, lambda _, out: out.bfloat16().to(out.dtype))
+
+
+def experts_chosen_by_biased_scores(llm: Any) -> None:
+    """The router's scores are a twentieth too high for one expert."""
+
+    def lifted(_: Any, out: Any) -> Any:
+        out = out.clone()
+        out[..., 1] += 0.05
+        return out
+
+    changes.after(layer_of(llm).mlp.gate, lifted)
+
+
+def two_experts_exchanged(llm: Any) -> None:
+    """Tokens of one expert go to another one, and the other way round."""
+    order = torch.tensor([0, 1, 3, 2])
+
+    def exchanged(_: Any, out: Any) -> Any:
+        return torch.cat([out[..., order], out[..., 4:]], dim=-1)
+
+    changes.after(layer_of(llm).mlp.gate, exchanged)
+
+
+def embedding_scale_off(llm: Any) -> None:
+    """What an embedding is multiplied by is one percent too small."""
+    model_of(llm).model.normalizer.mul_(0.99)
+
+
+def logits_not_capped(llm: Any) -> None:
+    changes.put(model_of(llm).logits_processor, "soft_cap", None)
+
+
+def windows_of_the_other_layers(llm: Any) -> None:
+    """Layers with a window have none, and the others have it."""
+    one, other = (module.impl for module in attentions(llm))
+    one.sliding_window, other.sliding_window = other.sliding_window, one.sliding_window
+
+
+def rows_off_in_odd_batches(llm: Any) -> None:
+    """In steps that decode three, five or seven requests the last row is a percent too large."""
+
+    def change(_: Any, out: Any) -> Any:
+        if out.shape[0] not in (3, 5, 7):
+            return out
+        out = out.clone()
+        out[-1] *= 1.01
+        return out
+
+    changes.after(layer_of(llm).mlp.down_proj, change)
+
+
+def positions_stop_at_1024(llm: Any) -> None:
+    """All tokens from there on have the same position."""
+    _positions(llm, lambda p: p.clamp(max=1024))
+
+
+def values_off_beyond_1024(llm: Any) -> None:
+    """Where a sequence is longer than that, attention's output is two percent too large."""
+
+    def spoil(_: Any, out: Any) -> Any:
+        metadata = metadata_of(None)
+        long = metadata is not None and int(max(metadata.seq_lens)) > 1024
+        return out * 1.02 if long else out
+
+    for module in attentions(llm):
+        changes.after(module, spoil)
+
+
+def aborted_requests_leave_empty_blocks(llm: Any) -> None:
+    """The blocks of a request that is aborted are emptied, and found again all the same."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    manager, size, layers = scheduler.kv_cache_manager, block_size(llm), attentions(llm)
+    free = manager.free
+
+    def emptied(request: Any) -> Any:
+        if str(request.status).endswith("ABORTED"):
+            (ids,) = manager.get_block_ids(request.request_id)
+            for block in ids[: request.num_computed_tokens // size]:
+                for layer in layers:
+                    cache = layer.kv_cache
+                    (cache[0] if isinstance(cache, list | tuple) else cache)[block] = 0
+        return free(request)
+
+    changes.put(manager, "free", emptied)
+
+
+def experts_drop_tokens_of_long_steps(llm: Any) -> None:
+    """Tokens beyond the 256th of a step get nothing from the experts, whose room is full."""
+
+    def dropped(_: Any, out: Any) -> Any:
+        if out.shape[0] <= 256:
+            return out
+        out = out.clone()
+        out[256:] = 0
+        return out
+
+    changes.after(layer_of(llm).mlp, dropped)
+
+
+def first_chunks_forgotten(llm: Any) -> None:
+    """Where a prompt goes on in a later chunk, its first block is read as empty."""
+    for module in attentions(llm):
+
+        def forget(query: Any, *_: Any, layer: Any = module) -> None:
+            for row, (begin, end) in enumerate(_requests_of_a_step()):
+                metadata = metadata_of(None)
+                before = int(metadata.seq_lens[row]) - (end - begin)
+                if end - begin > DECODING and before >= 512:
+                    metadata.block_table[row, 0] = metadata.block_table[row, 1]
+
+        changes.before(module, forget)

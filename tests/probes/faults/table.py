@@ -18,6 +18,7 @@ WHOLE = ("rollout", "agreement", "answers", "sampling", "tokens")
 MIXED = (*WHOLE, "mixed")
 DRAWS = ("sampling", "mixed")
 ANSWERS = ("agreement", "answers", "tokens")
+LENGTHS = ("agreement", "lengths")
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
 ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
 # Families of models that have what others lack; their miniatures stand in for the usual one.
@@ -36,6 +37,21 @@ FAMILIES = {
         **QWEN2_7B,
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
         "max_position_embeddings": 131072,
+    },
+    "caps": {
+        **QWEN2_7B,
+        "architectures": ["Gemma2ForCausalLM"],
+        "model_type": "gemma2",
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "hidden_size": 2304,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": 256,
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "sliding_window": 4096,
+        "tie_word_embeddings": True,
     },
     "experts": {
         **QWEN2_7B,
@@ -491,6 +507,70 @@ FAULTS = (
     Fault(
         "answers:stopped_by_the_prompt", "a prompt that ends with a stop token ends the answer", ("RLD219",), ANSWERS
     ),
+    Fault("answers:stop_tokens_of_all", "requests stop at the stop tokens of others", ("RLD404",), ANSWERS),
+    Fault("texts:stop_string_unnamed", "nothing says which stop string ended an answer", ("RLD404",), ANSWERS),
+    Fault("texts:stop_strings_of_all", "requests stop at the stop strings of others", ("RLD219",), ANSWERS),
+    Fault("texts:stop_strings_begin_in_the_prompt", "a stop string that the prompt begins stops", ("RLD219",), ANSWERS),
+    Fault("answers:siblings_end_together", "completions of a request end with the first", ("RLD219",), ANSWERS),
+    Fault(
+        "sampling:grammars_of_first_completions_alone",
+        "grammars hold for first completions alone",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault("sampling:grammars_of_expressions_ignored", "regular expressions have no effect", ("RLD219",), ANSWERS),
+    Fault("sampling:penalties_left_in_the_row", "a row keeps the penalty of the request before", ("RLD404",), DRAWS),
+    Fault("sampling:min_p_left_behind", "a row that moves leaves its min-p", ("RLD404",), DRAWS),
+    Fault("sampling:top_k_counts_forbidden_tokens", "top-k counts tokens that are not allowed", ("RLD404",), DRAWS),
+    Fault("sampling:logit_bias_after_temperature", "temperature does not divide a bias", ("RLD404",), DRAWS),
+    Fault("sampling:penalties_after_temperature", "temperature does not divide penalties", ("RLD404",), DRAWS),
+    Fault("sampling:penalties_not_for_greedy", "greedy requests know no penalties", ("RLD404",), DRAWS),
+    Fault("sampling:bad_words_not_for_greedy", "greedy requests may say what is forbidden", ("RLD404",), DRAWS),
+    Fault("sampling:large_seeds_alike", "seeds beyond 31 bits are one", ("RLD219",), DRAWS),
+    Fault("sampling:cuts_not_for_seeded", "top-k and top-p have no effect beside a seed", ("RLD219",), DRAWS),
+    Fault("sampling:logit_bias_for_sixteen_tokens", "a bias ends after 16 tokens", ("RLD404",), DRAWS),
+    Fault("small:rows_off_in_odd_batches", "the last row off by 1 % in odd batches", ("RLD403",), ("agreement",)),
+    Fault(
+        "small:aborted_requests_leave_empty_blocks",
+        "what an aborted request left in the prefix cache is lost",
+        ("RLD403",),
+        ("agreement",),
+    ),
+    Fault("small:positions_stop_at_1024", "positions end at 1024", ("RLD403",), LENGTHS),
+    Fault("small:values_off_beyond_1024", "attention off by 2 % beyond 1024 tokens", ("RLD403",), LENGTHS),
+    Fault("answers:context_a_token_short", "the last place of the context is never filled", ("RLD203",), LENGTHS),
+    Fault("answers:room_counts_the_prompt_twice", "room for answers counts the prompt twice", ("RLD203",), LENGTHS),
+    Fault("answers:aborted_requests_go_on", "every second abort is ignored", ("RLD220",), ("chunked_prefill",)),
+    Fault("small:first_chunks_forgotten", "later chunks do not see the first block", ("RLD201",), ("chunked_prefill",)),
+    Fault(
+        "small:two_experts_exchanged",
+        "two experts get each other's tokens",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault(
+        "small:experts_drop_tokens_of_long_steps",
+        "experts have no room for tokens beyond the 256th of a step",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault("small:logits_not_capped", "logits are not capped", ("RLD403",), ("agreement",), family="caps"),
+    Fault("small:embedding_scale_off", "an embedding's scale off by 1 %", ("RLD403",), ("agreement",), family="caps"),
+    Fault(
+        "small:windows_of_the_other_layers",
+        "layers get each other's windows",
+        ("RLD403",),
+        ("agreement",),
+        family="caps",
+    ),
+    Fault(
+        "lora:decoded_with_the_first_one", "decoding goes on with the first adapter", ("RLD214",), ("lora",), ADAPTERS
+    ),
+    Fault("weights:deltas_in_bfloat16", "what updates change arrives in bfloat16", ("RLD402",), ("weights",)),
+    Fault("weights:clipped_to_the_old_range", "updates are cut to the range of the first", ("RLD402",), ("weights",)),
+    Fault("weights:kv_heads_exchanged", "the heads of a key matrix arrive exchanged", ("RLD402",), ("weights",)),
 )
 
 

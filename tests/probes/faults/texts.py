@@ -192,3 +192,48 @@ def a_piece_lost_at_128(llm: Any) -> None:
         return "" if len(self.token_ids) - getattr(self, "prompt_len", 0) == 128 else text
 
     _decoded_otherwise(without)
+
+
+def stop_string_unnamed(llm: Any) -> None:
+    """Nothing says which stop string ended an answer."""
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def unnamed(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        if isinstance(completion.stop_reason, str):
+            completion.stop_reason = None
+        return completion
+
+    RequestState._new_completion_output = unnamed
+
+
+def stop_strings_begin_in_the_prompt(llm: Any) -> None:
+    """A stop string that the prompt begins and the answer completes stops it."""
+    from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
+
+    begin, update = FastIncrementalDetokenizer.__init__, FastIncrementalDetokenizer.update
+
+    def with_prompt(self: Any, tokenizer: Any, request: Any) -> None:
+        begin(self, tokenizer, request)
+        self.before = self.tokenizer.decode(list(request.prompt_token_ids)[-8:])
+
+    def stopped(self: Any, tokens: Any, *given: Any) -> Any:
+        found = update(self, tokens, *given)
+        across = next((one for one in self.stop if one in self.before + self.output_text), None)
+        return found or across
+
+    FastIncrementalDetokenizer.__init__ = with_prompt
+    FastIncrementalDetokenizer.update = stopped
+
+
+def stop_strings_of_all(llm: Any) -> None:
+    """An answer stops at the stop strings of the requests before it, too."""
+    seen: list[str] = []
+
+    def shared(find: Any, text: str, **more: Any) -> Any:
+        seen.extend(one for one in more["stop"] if one not in seen)
+        return find(text, **{**more, "stop": [*more["stop"], *seen]})
+
+    _stopped_otherwise(shared)

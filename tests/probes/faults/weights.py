@@ -334,3 +334,35 @@ def biases_in_bfloat16(llm: Any) -> None:
             (name, one.bfloat16().to(one.dtype) if name.endswith("bias") else one) for name, one in weights
         ],
     )
+
+
+def deltas_in_bfloat16(llm: Any) -> None:
+    """What an update changes arrives in bfloat16, and is added to what was there."""
+    held: dict[str, Any] = {}
+
+    def added(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            before: Any = held.get(name)
+            if before is not None and before.shape == tensor.shape:
+                tensor = before + (tensor - before).bfloat16().to(tensor.dtype)
+            held[name] = tensor.clone()
+            yield name, tensor
+
+    _through(llm, added)
+
+
+def clipped_to_the_old_range(llm: Any) -> None:
+    """Values beyond those that a matrix had in the first update are cut, as by a scale that is never made anew."""
+    largest: dict[str, Any] = {}
+
+    def clipped(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            most = largest.setdefault(name, tensor.abs().max() * 0.9)
+            yield name, tensor.clamp(-most, most) if tensor.dim() > 1 else tensor
+
+    _through(llm, clipped)
+
+
+def kv_heads_exchanged(llm: Any) -> None:
+    """The two heads of a key matrix arrive in each other's place."""
+    _tensor(llm, "layers.1.self_attn.k_proj.weight", lambda tensor: tensor.roll(len(tensor) // 2, 0))

@@ -1,13 +1,14 @@
 """The founding failures from launches in the frameworks' own syntax, on both generations of the engine: what an engine
 showed is told for the launch, the fix is made in its file, and what the engine showed with it is no finding.
 
-The observations are recorded ones (``recorded/``); the same traffic is played anew by the tests beside this file."""
+The observations are recorded ones (``recorded/``); launches of the same kind are also played on the engine that is
+here, before the fix and with it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from rldoctor.edits.edit import apply, save
 from rldoctor.flow import examination
 from rldoctor.frameworks import by_name
 from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.recognise import read
+from rldoctor.probes import builtin
 from rldoctor.tables.options import OptionSet
+from tests.live import scenario_case
 from tests.observations import packages
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -177,3 +181,67 @@ def test_the_fix_in_the_launch_and_nothing_else_cures_it(founding: Founding, tmp
     assert text == expected
     again = planned(founding, tmp_path, text)
     assert not told(founding, again, founding.after())
+
+
+@dataclass(frozen=True)
+class Live:
+    """A launch that fails on the engine that is here, the ``scenario`` that shows it, and the lines that the first fix
+    ``changes``."""
+
+    text: str
+    owner: str
+    version: str
+    code: str
+    scenario: str
+    changes: tuple[str, str]
+
+
+LIVE = {
+    "EasyR1: whole prompts beyond the token budget": Live(
+        """\
+python3 -m verl.trainer.main \\
+    config=examples/config.yaml \\
+    data.max_prompt_length=1024 \\
+    data.max_response_length=1024 \\
+    worker.rollout.max_model_len=2048 \\
+    worker.rollout.max_num_batched_tokens=1024 \\
+    worker.rollout.enable_chunked_prefill=false
+""",
+        "easyr1",
+        "0.3.2",
+        "RLD202",
+        "rollout",
+        ("max_num_batched_tokens=1024", "max_num_batched_tokens=2048"),
+    ),
+    "ms-swift: two threads on one engine": Live(
+        SWIFT.replace("export VLLM_USE_V1=0\n", ""),
+        "ms-swift",
+        "3.4.1",
+        "RLD210",
+        "shared_engine",
+        ("--async_generate true", "--async_generate false"),
+    ),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("live", LIVE.values(), ids=list(LIVE))
+def test_before_after_and_the_fix_alone_on_the_engine_that_is_here(live: Live, patient: Path, tmp_path: Path) -> None:
+    vllm = ".".join(map(str, release(scenario_case(patient)) or ()))
+    told_by = Founding("run.sh", live.text, live.owner, live.version, vllm, live.code, dict, dict, (live.changes,))
+    plan = planned(told_by, tmp_path, live.text)
+    findings = told(told_by, plan, played(live, patient, plan))
+    (finding,) = [one for one in findings if one.code == live.code]
+    assert finding.grade is Grade.REPRODUCED
+    text = mended(plan, finding, tmp_path / told_by.file)
+    assert text == live.text.replace(*live.changes)
+    again = planned(told_by, tmp_path, text)
+    assert live.code not in {one.code for one in told(told_by, again, played(live, patient, again))}
+
+
+def played(live: Live, patient: Path, plan: RolloutPlan) -> Observations:
+    """The scenario of this launch, in an environment that has no trainer's framework."""
+    scenario = getattr(builtin, live.scenario)
+    launch = Case(packages=packages(**{live.owner: live.version}), plan=plan)
+    of_launch = replace(scenario, runs=lambda _, *given: scenario.runs(launch, *given))
+    return dict(scenario_case(patient, of_launch, plan=plan).observations)

@@ -7,14 +7,14 @@ Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``long``
 ``request``, ``prompt_tokens``, ``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a
 prompt that takes tokens from the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for
 all but the first), ``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before, of one
-that differs from such a one in the last token of its first block, of one whose blocks it has computed behind others,
-and of the turn that follows an answer), ``power`` (``by``, and for each tensor of the model by how much the trainer's
-log-probabilities move where its values are off by that part: ``mean`` and ``largest``), ``heated`` (``temperature``,
-and rows with ``engine`` and ``trainer`` by temperature), ``steered`` (``parameters`` that change what is drawn, and
-rows with ``engine`` and the ``trainer`` without them), ``read`` (the same of the heated requests' tokens where they are
-prompts), ``greedy`` (the same request ``alone`` and ``batched``:
-``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens also what the ``trainer``
-gives), ``reach``."""
+that differs from such a one in the last token of its first block, of one whose blocks it has computed behind others, of
+the turn that follows an answer, and of one whose beginning an aborted request has left), ``power`` (``by``, and for
+each tensor of the model by how much the trainer's log-probabilities move where its values are off by that part:
+``mean`` and ``largest``), ``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature),
+``steered`` (``parameters`` that change what is drawn, and rows with ``engine`` and the ``trainer`` without them),
+``read`` (the same of the heated requests' tokens where they are prompts), ``greedy`` (the same request ``alone`` and
+``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens also what the
+``trainer`` gives), ``reach``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from running_engine import RunningEngine, covering, logprobs, scored
+from traffic import Arrival, drive
 from trainer import Trainer, TrainerError
 
 SHORTEST = 16
@@ -109,7 +110,8 @@ def _cached(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
     """A whole prompt that the engine may have in its prefix cache, the beginning of one, one that only looks like it,
-    blocks of two that never stood behind each other, and a conversation that goes on: an answer filled its blocks."""
+    blocks of two that never stood behind each other, a conversation that goes on: an answer filled its blocks; and what
+    an aborted request has left."""
     block = running.block
     long = [prompt for prompt in prompts.values() if len(prompt) > 2 * block]
     if trainer is None or not long:
@@ -123,6 +125,7 @@ def _cached(
     if another is not None:
         again["blocks of two"] = [*known[:block], *another[block : 2 * block], *known[:8]]
     again["next turn"] = [*_turn(running, beside=known), *known[:8]]
+    again["aborted before"] = [*_aborted(running), *known[:8]]
     rows = _sampled(running, arguments, again)
     for row in rows:
         row["trainer"] = trainer.log_probabilities(again[row["request"]], row["token_ids"])[0]
@@ -137,6 +140,14 @@ def _turn(running: RunningEngine, beside: list[int]) -> list[int]:
     given = {"temperature": 1.0, "max_tokens": running.block, "ignore_eos": True}
     row, _ = running.generate({"turn": (prompt, given), "beside": (beside, {**given, "max_tokens": 1})})
     return [*prompt, *row["token_ids"]]
+
+
+def _aborted(running: RunningEngine) -> list[int]:
+    """Two blocks that a request has filled that was aborted."""
+    prompt = running.prompt(2 * running.block, salt=61)
+    given = {"temperature": 1.0, "max_tokens": 4, "ignore_eos": True}
+    drive(running, [Arrival("to be aborted", prompt, given, abort_after=1)])
+    return prompt
 
 
 def _power(

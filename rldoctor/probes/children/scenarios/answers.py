@@ -10,14 +10,14 @@ its tokens, both), ``logprobs`` (one row for each sampled token: ``told``, wheth
 ``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond
 them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``misplaced``, how many of the others
 are told another rank than their log-probability has among them, ``greedy``; of forced tokens only ``told``),
-``reach``."""
+``no_grammars`` (why there are no rows of grammars), ``reach``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from plain_tokens import EVEN, joined, plain_tokens, special_tokens, tokenizer_of
 from running_engine import UNSTEERABLE, RunningEngine, logprobs
@@ -174,8 +174,8 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         for included in (False, True):
             given = {"stop": [stop], "include_stop_str_in_output": included, "max_tokens": LONGEST_TEXT}
             about = "include_stop_str_in_output" if included else "stop"
-            for ids, finish, text in _drawn(running, list(pair), given):
-                rows.append(_text_row(about, stop, ids, finish, text, _until(tokenizer, ids, stop, included)))
+            for got in _drawn(running, list(pair), given):
+                rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, stop, included)))
         # Of two stop strings the second comes; one of the other case never does.
         never = next((text for text in NEVER if text not in stop), NEVER[0])
         others = [[never, stop], *([[stop.swapcase()]] if stop != stop.swapcase() else [])]
@@ -183,69 +183,72 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         # Releases differ in whether the token that makes up the least number may end it.
         text = str(tokenizer.decode([pair[0]]))
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
-        for ids, finish, _ in _drawn(running, [pair[0]], given):
-            count = min(max(len(ids), LEAST), LEAST + 1)
+        for answer in _drawn(running, [pair[0]], given):
+            count = min(max(len(answer.token_ids), LEAST), LEAST + 1)
             expected = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
-            got = {"token_ids": ids, "finish_reason": finish}
+            got = {name: getattr(answer, name) for name in expected}
             rows.append({"about": "min_tokens", "asked": LEAST, "expected": expected, "got": got})
         # One that begins and ends within a token.
         word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
         if word is not None and word not in pair:
             asked.append(([pair[0], word], [str(tokenizer.decode([word]))[1:-1]]))
         for allowed, strings in asked:
-            for ids, finish, text in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
-                rows.append(_text_row("stop", strings, ids, finish, text, _until(tokenizer, ids, strings[-1], False)))
+            for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
+                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, strings[-1], False)))
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
         for skipped in (True, False):
             given = {"skip_special_tokens": skipped, "ignore_eos": True, "max_tokens": LONGEST_TEXT}
-            for ids, finish, text in _drawn(running, [plain[0], special[0]], given):
+            for got in _drawn(running, [plain[0], special[0]], given):
                 # What stands between them differs from one tokenizer to the next.
-                whole = "" if skipped else content * ids.count(special[0])
-                told = content * text.count(content)
-                rows.append(_text_row("skip_special_tokens", skipped, ids, finish, told, (ids, "length", whole)))
+                whole = "" if skipped else content * got.token_ids.count(special[0])
+                rows.append(_counted("skip_special_tokens", skipped, got, content, whole))
     if parts:
         character = str(tokenizer.decode(parts))
-        for ids, finish, text in _drawn(running, parts, {"ignore_eos": True, "max_tokens": LONGEST_TEXT}):
+        for got in _drawn(running, parts, {"ignore_eos": True, "max_tokens": LONGEST_TEXT}):
             # Where the parts do not meet, signs of their own stand for them, and not in the same way everywhere.
-            whole = character * str(tokenizer.decode(ids)).count(character)
-            told = character * text.count(character)
-            rows.append(_text_row("characters of several tokens", character, ids, finish, told, (ids, "length", whole)))
+            whole = character * str(tokenizer.decode(got.token_ids)).count(character)
+            rows.append(_counted("characters of several tokens", character, got, character, whole))
     return rows
 
 
 def _grammar(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
-    """Texts of which a grammar allows two, and one of a single letter between them that has no grammar. Nothing where
-    this environment makes no masks of grammars."""
+    """Texts of which a grammar allows two, and one of a single letter between them that has no grammar. Where this
+    engine takes no grammars, nothing but the reason."""
     from vllm import SamplingParams, sampling_params
 
     given = next((one for one in GRAMMARS if hasattr(sampling_params, one[1])), None)
     letters = plain_tokens(running, tokenizer)[:1]
-    if given is None or not letters or find_spec("xgrammar") is None:
+    if not letters:
+        return []
+    if given is None or find_spec("xgrammar") is None:
+        running.record("no_grammars", "this vLLM has none" if given is None else "xgrammar is not installed")
         return []
     name, kind = given
     usual = {"temperature": 1.0, "n": TEXTS, "max_tokens": LONGEST_TEXT, "detokenize": True}
     free = {"allowed_token_ids": letters, "ignore_eos": True}
-    grammars = (None, {"choice": list(CHOICES)}, None, {"json": {"enum": list(CHOICES)}})
+    choices = list(CHOICES)
+    grammars = (None, {"choice": choices}, None, {"json": {"enum": choices}}, {"regex": "|".join(CHOICES)})
     asked = [
         SamplingParams(**usual, **({name: getattr(sampling_params, kind)(**one)} if one else free)) for one in grammars
     ]
     prompts = [{"prompt_token_ids": running.prompt(16, salt=4 + number)} for number in range(len(grammars))]
     try:
         outputs = running.engine.generate(prompts, asked, use_tqdm=False)
-    except (ImportError, ValueError):  # what this engine takes no grammar for
+    except Exception as error:  # one that has ended over it will say so when it is asked again
+        running.record("no_grammars", f"{type(error).__name__}: {error}")
         return []
     rows = []
     for grammar, output in zip(grammars, outputs):  # noqa: B905 - Python 3.9
-        for one in output.outputs:
-            ids, text = list(one.token_ids), one.text.strip()
+        for got in map(_answer, output.outputs):
+            got = got._replace(text=got.text.strip())
             if grammar is None:
                 letter = str(tokenizer.decode(letters))
-                expected = (letters * LONGEST_TEXT, "length", letter * LONGEST_TEXT)
+                expected = Answer(letters * LONGEST_TEXT, "length", letter * LONGEST_TEXT)
             else:
-                texts = CHOICES if "choice" in grammar else tuple(map(json.dumps, CHOICES))
-                expected = (ids, one.finish_reason, text if text in texts else texts[0])
-            rows.append(_text_row(name, grammar or "none beside others", ids, one.finish_reason, text, expected))
+                texts = tuple(map(json.dumps, CHOICES)) if "json" in grammar else CHOICES
+                expected = got._replace(text=got.text if got.text in texts else texts[0])
+            rows.append(_text_row(name, grammar or "none beside others", got, expected))
     return rows
 
 
@@ -254,34 +257,45 @@ def _parts(tokenizer: Any, character: str) -> list[int] | None:
     return ids if len(set(ids)) > 1 and tokenizer.decode(ids) == character else None
 
 
-def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any]) -> list[tuple[list[int], str, str]]:
+class Answer(NamedTuple):
+    """A completion; ``stop_reason`` is the token, or the string, that stopped it."""
+
+    token_ids: list[int]
+    finish_reason: str
+    text: str
+    stop_reason: Any = None
+
+
+def _answer(completion: Any) -> Answer:
+    return Answer(list(completion.token_ids), completion.finish_reason, completion.text, completion.stop_reason)
+
+
+def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any]) -> list[Answer]:
     from vllm import SamplingParams
 
     asked = SamplingParams(**EVEN, n=TEXTS, allowed_token_ids=allowed, detokenize=True, **given)
     (output,) = running.engine.generate([{"prompt_token_ids": running.prompt(16, salt=3)}], asked, use_tqdm=False)
-    answers = [(list(one.token_ids), one.finish_reason, one.text) for one in output.outputs]
-    return [answer for answer in answers if set(answer[0]) <= set(allowed)]
+    return [answer for answer in map(_answer, output.outputs) if set(answer.token_ids) <= set(allowed)]
 
 
-def _until(tokenizer: Any, ids: list[int], stop: str, included: bool) -> tuple[list[int], str, str]:
-    """The tokens, end and text of a completion that stops where its text first has the stop string."""
+def _until(tokenizer: Any, ids: list[int], stop: str, included: bool) -> Answer:
+    """What a completion is that stops where its text first has the stop string."""
     for count in range(1, len(ids) + 1):
         text = str(tokenizer.decode(ids[:count]))
         if stop in text:
-            return ids[:count], "stop", text[: text.index(stop) + (len(stop) if included else 0)]
-    return ids, "length", str(tokenizer.decode(ids))
+            return Answer(ids[:count], "stop", text[: text.index(stop) + (len(stop) if included else 0)], stop)
+    return Answer(ids, "length", str(tokenizer.decode(ids)))
 
 
-def _text_row(
-    about: str, asked: Any, ids: list[int], finish: str, text: str, expected: tuple[list[int], str, str]
-) -> dict[str, Any]:
-    names = ("token_ids", "finish_reason", "text")
-    return {
-        "about": about,
-        "asked": asked,
-        "expected": dict(zip(names, expected)),  # noqa: B905
-        "got": dict(zip(names, (ids, finish, text))),  # noqa: B905
-    }
+def _counted(about: str, asked: Any, got: Answer, part: str, whole: str) -> dict[str, Any]:
+    """A row of a text of which only so much is told how often a part is in it."""
+    return _text_row(
+        about, asked, got._replace(text=part * got.text.count(part)), Answer(got.token_ids, "length", whole)
+    )
+
+
+def _text_row(about: str, asked: Any, got: Answer, expected: Answer) -> dict[str, Any]:
+    return {"about": about, "asked": asked, "expected": expected._asdict(), "got": got._asdict()}
 
 
 def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[float]]]:

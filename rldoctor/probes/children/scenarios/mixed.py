@@ -23,6 +23,7 @@ from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 20
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 # What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens.
 # ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide;
 # ``halved`` lowers every second one a little, so that it still comes, ``lifted`` lifts one. Of few tokens each comes
@@ -55,10 +56,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "temperature 0.2": {"temperature": 0.2},
     "top_p 0.95": {"temperature": 2.0, "top_p": 0.95},
     "min_p 0.05": {"temperature": 2.0, "min_p": 0.05},
+    # What parameters do beside each other: where one cuts what another has not changed yet, or is not looked at. That a
+    # temperature divides what goes before it shows in so many times as many requests.
+    "bad_words at temperature 0": {"temperature": 0.0, "allowed": 6, "forbidden": 1},
+    "penalties at temperature 0": {"temperature": 0.0, "allowed": 24, "lifted": True, **MODERATE},
+    "penalties at temperature 0.5": {"temperature": 0.5, "allowed": 24, **MODERATE, "times": 3},
+    "logit_bias at temperature 2": {"temperature": 2.0, "allowed": 3, "lifted": True, "times": 3},
+    "top_k and top_p of allowed_token_ids": {"temperature": 1.5, "allowed": 24, "top_k": 6, "top_p": 0.8},
+    "min_p of allowed_token_ids": {"temperature": 0.5, "allowed": 24, "min_p": 0.2},
 }
 LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
-NUMBERS = ("allowed", "forbidden", "biased")
+NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "times")
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
 
@@ -92,17 +101,18 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     shortest, longest = arguments["shortest"], arguments["longest"]
     asked: dict[str, dict[str, Any]] = {}
     kinds = {**KINDS, **({LAUNCH: arguments["own"]} if arguments["own"] else {})}
-    for turn in range(arguments["each"]):
+    most = max(kind.get("times", 1) for kind in kinds.values())
+    for turn in range(arguments["each"] * most):
         for number, (name, kind) in enumerate(kinds.items()):
+            if turn >= arguments["each"] * kind.get("times", 1):
+                continue
             own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
             if len(own) < few or (few and not running.steerable):
                 continue
             tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
-            given.update(
-                {key: value for key, value in kind.items() if key not in (*NUMBERS, "lowered", "halved", "lifted")}
-            )
+            given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:

@@ -33,8 +33,9 @@ BIASED, BIAS = (0, 2), 1.0
 # Three tokens and as many steps: so few sequences that each comes often.
 STEPS = CHOICES = 3
 PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.0}
-# Seeds that are the same in their last eight, or sixteen, bits, and the one that is false.
-SEEDS, SEEDED_TOKENS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 0), 12
+# Seeds that are the same in their last eight, sixteen or 31 bits, and the one that is false. More than 32 bits are lost
+# on the CPU (torch: at::mt19937 takes 32).
+SEEDS, SEEDED_TOKENS = (11, *(11 + (1 << bits) for bits in (8, 16, 30, 31)), 0), 12
 SEEDED = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
 SIBLINGS = 3
 # Logits of long completions that are looked at: a large vocabulary costs seconds.
@@ -92,6 +93,7 @@ def _settings(logits: torch.Tensor, temperature: float, end: int | None) -> dict
         "temperature 1": {"temperature": 1.0},
         "temperature": hot,
         "top_k": {"temperature": 1.0, "top_k": k},
+        "top_k of requests with seeds": {"temperature": 1.0, "top_k": k, "seeded": True},
         # Cut after the temperature, not before it.
         "top_p": {**hot, "top_p": (told[kept - 2] + told[kept - 1]) / 2},
         "min_p": {**hot, "min_p": math.exp(float((ordered[kept - 1] + ordered[kept]) / 2 - ordered[0]))},
@@ -112,8 +114,12 @@ def _border(logits: torch.Tensor) -> tuple[int, torch.Tensor]:
 
 
 def _once(running: RunningEngine, prompt: list[int], asked: Mapping[str, Any], draws: int) -> list[int]:
-    """So many single tokens, in two calls: completions of one request, and as many requests that ask for the same."""
+    """So many single tokens, in two calls: completions of one request, and as many requests that ask for the same.
+    Requests that are to be ``seeded`` have a seed each."""
     half, given = draws // 2, {"ignore_eos": True, **asked, "max_tokens": 1, "detokenize": False}
+    if given.pop("seeded", False):
+        requests = {f"draw {n}": (prompt, {**given, "seed": n + 1}) for n in range(half)}
+        return [row["token_ids"][0] for row in _in_parts(running, requests)]
     calls = ({"draws": (prompt, {**given, "n": half})}, {f"draw {n}": (prompt, given) for n in range(half)})
     return [row["token_ids"][0] for call in calls for row in running.generate(call)]
 
@@ -163,6 +169,8 @@ def _ground(name: str, asked: Mapping[str, Any]) -> str | None:
         return "allowed_token_ids"
     if "ignore_eos" in asked:
         return "logit_bias"
+    if "seeded" in asked:
+        return "top_k"
     return "temperature" if name != "temperature" and asked["temperature"] != 1.0 else "temperature 1"
 
 
