@@ -90,6 +90,7 @@ NOISE = {
     "miniature.weights",
     "power",
     "engine.device",
+    "engine.attention_backend",
     "engine.logprobs_mode",
 }
 

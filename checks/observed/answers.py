@@ -83,7 +83,7 @@ def _stopped_early(row: Row) -> bool:
     """Whether all that is wrong with an answer follows from where it stopped, which is wrong where others have stopped
     that were not to."""
     tokens, whole = row["got"]["token_ids"], row["expected"]["token_ids"]
-    return row["got"].get("finish_reason") == "stop" and tokens == whole[: len(tokens)]
+    return bool(row["got"].get("finish_reason") == "stop" and tokens == whole[: len(tokens)])
 
 
 def torn_characters(job: Job) -> list[Row]:

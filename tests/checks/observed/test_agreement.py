@@ -48,6 +48,8 @@ def test_noise_follows_precision_and_model() -> None:
     assert noise_of(job()).over(0.5).mean == 2 * noise_of(job()).mean
     with pytest.raises(NotChecked, match="fp4"):
         noise_of(job(engine={"dtype": "fp4"}))
+    with pytest.raises(NotChecked, match="CPU_MLA does not agree with itself"):
+        noise_of(job(engine={"dtype": "float32", "attention_backend": "CPU_MLA"}))
 
 
 def test_reproduced_is_what_ran_with_a_setting_that_the_fix_changes() -> None:

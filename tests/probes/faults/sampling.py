@@ -890,7 +890,8 @@ def min_p_left_behind(llm: Any) -> None:
 def top_k_counts_forbidden_tokens(llm: Any) -> None:
     """The likeliest ``top_k`` are of all tokens, also of those that are not allowed."""
     sampler = sampler_of(llm)
-    process, raw = sampler.apply_logits_processors, [None]
+    process = sampler.apply_logits_processors
+    raw: list[Any] = [None]
 
     def kept(logits: Any, *given: Any, **named: Any) -> Any:
         raw[0] = logits.clone()

@@ -63,29 +63,6 @@ FAMILIES = {
         "norm_topk_prob": True,
         "moe_intermediate_size": 768,
     },
-    "latents": {
-        **QWEN2_7B,
-        "architectures": ["DeepseekV2ForCausalLM"],
-        "model_type": "deepseek_v2",
-        "num_attention_heads": 16,
-        "num_key_value_heads": 16,
-        "hidden_size": 2048,
-        "first_k_dense_replace": 1,
-        "kv_lora_rank": 512,
-        "q_lora_rank": None,
-        "qk_nope_head_dim": 128,
-        "qk_rope_head_dim": 64,
-        "v_head_dim": 128,
-        "n_routed_experts": 64,
-        "n_shared_experts": 2,
-        "num_experts_per_tok": 6,
-        "moe_intermediate_size": 1408,
-        "norm_topk_prob": False,
-        "routed_scaling_factor": 1.0,
-        "topk_method": "greedy",
-        "n_group": 1,
-        "topk_group": 1,
-    },
 }
 
 
@@ -498,8 +475,6 @@ FAULTS = (
     Fault("lora:not_for_first_tokens", "an adapter is not applied to first tokens", ("RLD214",), ("lora",), ADAPTERS),
     Fault("weights:old_weights_in_decode", "decoding goes on with old weights", ("RLD402",), ("weights",)),
     Fault("weights:biases_in_bfloat16", "biases arrive in bfloat16", ("RLD402",), ("weights",)),
-    Fault("small:latent_norm_not_loaded", "a latent norm left as made", ("RLD403",), ("agreement",), family="latents"),
-    Fault("small:shared_experts_off", "shared experts off by 2 %", ("RLD403",), ("agreement",), family="latents"),
     Fault("answers:prompt_logprobs_tempered", "log-probabilities of prompts after temperature", ("RLD213",), ANSWERS),
     Fault(
         "answers:tops_exchanged", "two of the likeliest tokens with each other's log-probability", ("RLD213",), ANSWERS

@@ -242,6 +242,6 @@ def test_before_after_and_the_fix_alone_on_the_engine_that_is_here(live: Live, p
 def played(live: Live, patient: Path, plan: RolloutPlan) -> Observations:
     """The scenario of this launch, in an environment that has no trainer's framework."""
     scenario = getattr(builtin, live.scenario)
-    launch = Case(packages=packages(**{live.owner: live.version}), plan=plan)
+    launch = Case(packages=packages(None, **{live.owner: live.version}), plan=plan)
     of_launch = replace(scenario, runs=lambda _, *given: scenario.runs(launch, *given))
     return dict(scenario_case(patient, of_launch, plan=plan).observations)

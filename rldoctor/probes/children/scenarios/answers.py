@@ -185,9 +185,9 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
         for answer in _drawn(running, [pair[0]], given):
             count = min(max(len(answer.token_ids), LEAST), LEAST + 1)
-            expected = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
-            got = {name: getattr(answer, name) for name in expected}
-            rows.append({"about": "min_tokens", "asked": LEAST, "expected": expected, "got": got})
+            stopped = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
+            told = {name: getattr(answer, name) for name in stopped}
+            rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": told})
         # One that begins and ends within a token.
         word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
         if word is not None and word not in pair:

@@ -101,11 +101,10 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     shortest, longest = arguments["shortest"], arguments["longest"]
     asked: dict[str, dict[str, Any]] = {}
     kinds = {**KINDS, **({LAUNCH: arguments["own"]} if arguments["own"] else {})}
-    most = max(kind.get("times", 1) for kind in kinds.values())
-    for turn in range(arguments["each"] * most):
-        for number, (name, kind) in enumerate(kinds.items()):
-            if turn >= arguments["each"] * kind.get("times", 1):
-                continue
+    repeated = [(name, kind, n) for name, kind in kinds.items() for n in range(kind.get("times", 1))]
+    for round_ in range(arguments["each"]):
+        for number, (name, kind, again) in enumerate(repeated):
+            turn = round_ * kind.get("times", 1) + again
             own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
             if len(own) < few or (few and not running.steerable):
                 continue
