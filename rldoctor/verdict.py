@@ -114,7 +114,10 @@ def _core_settings(case: Case, report: Report) -> Missing | None:
                 unread.setdefault((setting.key, setting.file, setting.line), setting)
     if not unread:
         return None
-    first, *others = unread.values()
+    # What follows from one of them has its place and no key; it is told where the launch gives none of them itself.
+    first, *others = [setting for setting in unread.values() if setting.key is not None] or unread.values()
+    if first.key is None:
+        return Missing(what=f"{_place(first)}: {first.unknown}")
     also = f" (so is {', '.join(f'{s.key} at {_place(s)}' for s in others)})" if others else ""
     why = (first.unknown or "").removeprefix(f"{first.key}: ")
     return Missing(what=f"{_place(first)}: {first.key} is not known{also}: {why}", how=_give(first))
