@@ -17,7 +17,11 @@ LONG = (
     "tests/logs/test_wrappings.py::test_a_failure_is_the_same_in_every_wrapping",
     "tests/redact/test_canaries.py",
     "tests/report/test_every_report.py",
+    "tests/report/test_html.py::test_a_browser_shows_it_without_a_word_of_complaint",
     "tests/test_bounds.py::test_a_hostile_launch_is_judged_or_refused_in_a_line",
+    "tests/test_cli.py::test_a_full_disk_is_no_finding",
+    "tests/test_cli.py::test_names_and_terminals_without_utf_8",
+    "tests/test_cli.py::test_streams_that_are_closed_are_nobodys_else",
     "tests/test_docs.py",
     "tests/test_reads.py::test_no_pass_survives_the_loss_of_a_fact_that_it_read",
 )
