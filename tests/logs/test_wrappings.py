@@ -131,6 +131,11 @@ def test_a_patch_that_adds_a_log_without_a_traceback() -> None:
     assert verdict(added) == verdict(HEALTHY)
 
 
+def test_a_fold_through_a_number() -> None:
+    text = (Path(__file__).with_name("real") / "dist_rank_exit.log").read_text("utf-8")
+    assert verdict(wrapped("folded and padded", text)) == verdict(text)
+
+
 def test_the_longest_of_a_few_lines_is_no_fold() -> None:
     # The first line has by chance the width of a terminal.
     refused = "Could not override 'actor_rollout_ref.rollout.max_model_lenn', no such key ...."[:79] + "s"

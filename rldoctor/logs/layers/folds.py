@@ -90,7 +90,7 @@ def folded(lines: Sequence[bytes]) -> Strip | None:
             pairs = [(a, b) for a, b in pairwise(texts) if goes_on(a, b, width, length)]
             cut = sum(1 for a, b in pairs if _WORD_CHARACTER.match(a[-1]) and _WORD_CHARACTER.match(b[:1]))
             torn = len(pairs) if goes_on is _at_blank else cut
-            fresh = sum(1 for a, b in pairs if _is_fresh(b) or _begin_alike(a, b))
+            fresh = sum(1 for a, b in pairs if (_is_fresh(b) and not _one_number(a, b)) or _begin_alike(a, b))
             several = len({template(a) for a, _ in pairs}) >= _FEWEST
             # Of few lines few are cut: there a width that terminals have, and a cut that no program makes, must do.
             odd = several or any(_is_torn(a, b) for a, b in pairs)
@@ -110,6 +110,11 @@ def _is_torn(line: str, after: str) -> bool:
     return _WORD_CHARACTER.match(line[-1]) is not None and (
         after[:1] == "_" or after[:1].islower() or after[:1].isdigit()
     )
+
+
+def _one_number(line: str, after: str) -> bool:
+    """Whether the cut went through a number, the rest of which looks like a label."""
+    return line[-1:].isdigit() and after[:1].isdigit()
 
 
 def _begin_alike(line: str, after: str) -> bool:
