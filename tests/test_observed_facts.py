@@ -75,7 +75,6 @@ BESIDE |= {
     "RLD219 request_not_answered_as_asked rows[].expected.stop_reason": "leaves the question to RLD215",
     "RLD219 request_not_answered_as_asked rows[].got.finish_reason": "leaves the question to RLD215",
     "RLD219 request_not_answered_as_asked rows[].got.stop_reason": "leaves the question to RLD215",
-    "RLD220 answers_go_wrong rows[].got.prompt": "earlier records have it of few rows; the tokens decide",
     "RLD320 group_on_this_host runs[].ranks[].device": "words it",
     "RLD321 not_finished_here runs[].ranks[].device": "words it",
     "RLD404 ends_and_characters rows[].got.prompt": "leaves the question to RLD220",

@@ -21,6 +21,11 @@ def rows(job: Job) -> list[Row]:
     return list(require(job, "rows"))
 
 
+def beside_their_prompts(job: Job) -> list[Row]:
+    """Rows of which it is known whose prompt their answer has."""
+    return [row for row in rows(job) if row["got"] is not None and "prompt" in row["got"]]
+
+
 def mixed_up(job: Job) -> list[str]:
     """Requests that got nothing, or an answer that was forced for another one."""
     told = []

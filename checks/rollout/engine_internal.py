@@ -197,7 +197,10 @@ def answers_go_wrong(case: Case) -> Iterator[Finding | Reach]:
         if reported:
             what = f"answers of one batch: {len(reported)} faults in {len(answers.rows(job))} answers"
             yield _mixed_up(case, job, what, reported, "answers scenario")
-        yield Reach(f"{len(answers.rows(job))} forced answers of one batch stand beside their prompts")
+        told = len(answers.beside_their_prompts(job))
+        if not told and not reported:
+            raise NotChecked("no answer of the batch says to which prompt it is")
+        yield Reach(f"{told} of {len(answers.rows(job))} forced answers of one batch say to which prompt they are")
 
 
 def _mixed_up(case: Case, job: Job, what: str, reported: list[str], scenario: str) -> Finding:

@@ -53,6 +53,10 @@ _NOISE = re.compile(
     r"|^\s*(?:\[\d+\]:|Failures:|\S+ FAILED)\s*$"
     r"|(?i:for (?:debugging|more) |please |to (?:fix|troubleshoot|suppress|enable)|see https?:|refer to|consider )"
 )
+# What somebody reports of a run is none of its steps: ``Training hangs at step 12``.
+_TOLD = re.compile(
+    r"\b(?:hangs?|hung|stuck|stalls?|freezes|crash(?:es|ed)|dies|died|fails|failed)\b[^\n]{0,40}\bstep\b"
+)
 # A scheduler's steps are not the training's.
 _SCHEDULER = re.compile(r"(?:srun|salloc|slurmstepd(?:-\S{1,80})?): ")
 _BAR = re.compile(r"(\d{1,12})/(\d{1,12}) \[")
@@ -76,7 +80,8 @@ def is_progress(line: Line) -> bool:
     """Whether the line says that work went on: a step, an answered request, a trainer's last words."""
     if line.level in _COMPLAINTS or _SCHEDULER.match(line.text):
         return False
-    return _PROGRESS.search(line.text[:_LOOKED_AT]) is not None or is_last_word(line)
+    said = line.text[:_LOOKED_AT]
+    return (_PROGRESS.search(said) is not None and _TOLD.search(said) is None) or is_last_word(line)
 
 
 def is_ordinary(line: Line) -> bool:

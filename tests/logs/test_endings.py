@@ -69,8 +69,9 @@ def test_a_run_that_learns_nothing_is_unhealthy() -> None:
         "import torch\n\n\ndef main() -> None:\n    print(torch.ones(2))\n\n\nmain()\n",
         "data:\n  train_batch_size: 512\ntrainer:\n  total_epochs: 15\n",
         "Everything done\nFinished\nexit code 0\n",
+        "### Describe the bug\nTraining hangs at step 12.\n\n### Versions\nvllm 0.8.5\n",
     ],
-    ids=["README", "README that quotes a run", "pip list", "source", "configuration", "a script's word"],
+    ids=["README", "README that quotes a run", "pip list", "source", "configuration", "a script's word", "an issue"],
 )
 def test_what_no_program_wrote_while_it_ran_is_no_log(text: str) -> None:
     found = incident(text)
@@ -147,6 +148,12 @@ def test_a_document_that_speaks_of_a_failure_is_no_log() -> None:
     points = "".join(f"- point {i}: see [the guide](guide.md)\n" for i in range(8))
     text = f"# Reading logs\n\n{points}\nIt finds\n\n    {ALONE['RLD206']}\n"
     assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
+def test_what_a_model_says_in_words_is_no_failure() -> None:
+    told = "Prompt: why does it stop?\nAnswer: Because CUDA out of memory is raised when it is full.\n"
+    assert codes(told * 3) == []
+    assert codes("[rank0]: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n") == ["RLD206"]
 
 
 def test_a_source_file_that_raises_a_failure_is_no_log() -> None:
