@@ -20,7 +20,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.schedulers import kubernetes, lsf, pbs, skypilot, slurm
+from rldoctor.launch.schedulers import compose, kubernetes, lsf, pbs, skypilot, slurm
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
@@ -146,6 +146,11 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
             if jobs:
                 return
         tree = read_yaml(source)
+    services = list(compose.commands(tree)) if kind != "toml" else []
+    for inner, variables in services:
+        yield from _shell(inner, reader, {**variables, **reader.filling}, -1, "", 0)
+    if services:
+        return
     script = tree.get("run")
     if isinstance(script, str) and "\n" in script:
         # A job description (SkyPilot and the like): the launch is the shell text under "run".

@@ -3,7 +3,7 @@ time share a host."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,9 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     for launch, plan in zip(launches, plans, strict=True):
         others = [of[id(other)] for other in launch.beside if id(other) in of]
         listed = [_seen(other) for other in others if other.role == plan.role in ("trainer", "server")]
+        if plan.role == "trainer":
+            unclaimed = (other for other in launch.beside if id(other) not in of)
+            listed += [_ranks(other) for other in unclaimed if "process.launcher" in other.process]
         place = _server_place(plan)
         listed = [{**seen, "shares_server": place is not None and seen.get("server") == place} for seen in listed]
         if plan.role == "trainer" and not _has_its_devices_alone(plan):
@@ -39,10 +42,27 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     return done
 
 
+# How the ranks of a launch meet.
+_MEETING = ("launcher", "master_port", "standalone", "rdzv_backend", "nnodes")
+
+
+def _meeting(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """How the ranks of a launch meet; nothing of it where a part cannot be read, which is no default."""
+    held = [settings.get(f"process.{name}") for name in _MEETING]
+    if any(setting is not None and setting.unknown is not None for setting in held):
+        return dict.fromkeys(_MEETING)
+    return {name: None if one is None else one.value for name, one in zip(_MEETING, held, strict=True)}
+
+
+def _ranks(launch: Launch) -> dict[str, Any]:
+    """What another launch needs to know of a program that no framework claims."""
+    unknown = dict.fromkeys(("devices", "server", "share"))
+    return {"file": launch.file, "line": launch.line, **_meeting(launch.process), **unknown}
+
+
 def _seen(plan: RolloutPlan) -> dict[str, Any]:
     """What another launch needs to know of it."""
-    names = ("launcher", "master_port", "standalone", "rdzv_backend", "nnodes")
-    found = {name: plan.value(f"process.{name}") for name in names}
+    found = _meeting(plan.settings)
     found["devices"] = plan.value("placement.trainer_devices")
     if plan.role == "server":
         found["devices"], found["port"] = plan.value("placement.engine_devices"), plan.value("placement.listen_port")

@@ -152,6 +152,13 @@ def test_a_misspelled_key_is_named_and_one_that_may_be_a_plugins_is_not(launches
     ]
 
 
+def test_a_key_of_another_release_is_dropped_without_a_word(launches: Launches) -> None:
+    old = CONFIG.replace("  temperature: 0.7\n", "  temperature: 0.7\n  vllm_gpu_memory_utilization: 0.4\n")
+    (plan,) = launches({"config.yaml": old}, **VERSIONS | {"axolotl": "0.12.0"})
+    (found,) = [one for one in plan.unknown if not one.why]
+    assert (found.key, found.until, found.ignored) == ("trl.vllm_gpu_memory_utilization", "0.8.0", True)
+
+
 def test_the_servers_engines_have_vllms_own_seed(launches: Launches) -> None:
     config = SERVER.replace("  tensor_parallel_size: 2\n", "  tensor_parallel_size: 2\n  data_parallel_size: 4\n")
     (plan,) = launches({"run.sh": "axolotl vllm-serve config.yaml\n", "config.yaml": config}, **VERSIONS)

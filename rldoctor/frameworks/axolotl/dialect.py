@@ -240,11 +240,15 @@ class Axolotl(Dialect):
     derivations = (_trainer,)
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """A misspelled name alone: pydantic drops what it does not know, and plugins bring keys of their own."""
+        """A misspelled name, or one of another release: pydantic drops what it does not know, and plugins bring keys of
+        their own."""
         found = len(draft.unknown)
         super().check_known(draft, native)
-        kept = [one for one in draft.unknown[found:] if get_close_matches(one.key, one.nearest, 1, MISSPELLED)]
-        draft.unknown[found:] = kept
+        draft.unknown[found:] = [
+            one
+            for one in draft.unknown[found:]
+            if one.since or one.until or get_close_matches(one.key, one.nearest, 1, MISSPELLED)
+        ]
 
     def claims(self, launch: Launch) -> int:
         """Its commands and its YAML, where the run samples."""

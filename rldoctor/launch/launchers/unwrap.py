@@ -43,7 +43,7 @@ from rldoctor.launch.launchers.tables import (
     TORCHRUN,
     WRAPPERS,
 )
-from rldoctor.launch.schedulers import slurm
+from rldoctor.launch.schedulers import images, slurm
 from rldoctor.plan.model import Form, Setting, Source
 
 MAX_LAYERS = 20
@@ -175,12 +175,14 @@ def _container(program: Program, file: str, files: Files) -> bool:
             words = words[1:] if "=" in words[0].text else words[2:]
     if not words or words[0].text not in ("run", "exec", "start"):
         return False
-    own = words[0].text == "run" and name in PRIVATE_MEMORY
+    runs = words[0].text == "run" and name in PRIVATE_MEMORY
+    own, entered = runs, False
     line, words = words[0].line, words[1:]
     while words and words[0].text.startswith("-"):
         text = words[0].text
         own = own and not SHARED_MEMORY.search(" ".join(word.text for word in words[: 1 if "=" in text else 2]))
         _env_file(program, name, words, files)
+        entered = entered or text.startswith("--entrypoint")
         if text in ("-e", "--env") and len(words) > 1:
             variable(program, words[1], file)
         elif text.startswith(("--env=", "-e=")):
@@ -190,7 +192,10 @@ def _container(program: Program, file: str, files: Files) -> bool:
     if own and words and not isinstance(words[0].value, Unresolved):
         default = Setting(value=64, source=Source.DERIVED, how=f"{name}'s default", file=file, line=line)
         program.process["process.shared_memory"] = default
-    program.words = tuple(words[1:])  # the image, or the container's name
+    handed = words[1:]  # behind the image, or the container's name
+    if runs and not entered and handed:
+        handed = [*(replace(words[0], value=word, raw=word) for word in images.program(words[0].value)), *handed]
+    program.words = tuple(handed)
     return bool(program.words)
 
 

@@ -16,6 +16,7 @@ from rldoctor.errors import InputError
 from rldoctor.formats.native import Located
 from rldoctor.formats.source import Files, Source, line_of
 from rldoctor.formats.yaml.reader import read_yaml
+from rldoctor.launch.schedulers import images
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
 
@@ -170,7 +171,8 @@ def _script(container: dict[str, Any], source: Source) -> Source | None:
     parts = [(key, part) for key in ("command", "args") for part in container.get(key) or () if isinstance(part, str)]
     if not parts or not isinstance(container, Located):
         return None
-    words = [part for _, part in parts]
+    starts = () if container.get("command") else images.program(container.get("image"))
+    words = [*starts, *(part for _, part in parts)]
     if len(words) > 2 and _SHELLS.fullmatch(words[0]) and re.fullmatch(r"-[a-z]*c", words[1]):
         key, text = parts[2]
         # A block of several lines begins below its key.

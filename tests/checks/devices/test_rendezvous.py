@@ -158,6 +158,30 @@ def test_two_launches_at_the_same_time_meet_at_one_port(tmp_path: Path) -> None:
         assert {line.line for line in found.evidence} == {1, 2}
 
 
+OWN = "torchrun --nproc_per_node 2 {port}my_eval.py{after}\n"
+
+
+@pytest.mark.parametrize(
+    ("port", "after", "fires"),
+    [
+        ("", " &", True),
+        ("--master_port 29600 ", " &", False),
+        ("--master_port $(cat port) ", " &", False),  # what cannot be read is no default
+        ("", "", False),
+    ],
+)
+def test_a_program_that_no_framework_claims_meets_at_a_port_as_well(
+    tmp_path: Path, port: str, after: str, fires: bool
+) -> None:
+    found = LaunchFile(tmp_path, OWN.format(port=port, after=after) + two({}, {"before": "# "}), {}).findings(check)
+    assert bool(found) == fires
+
+
+def test_a_port_that_cannot_be_read_is_not_the_launchers_default(tmp_path: Path) -> None:
+    text = two({"port": "--master_port $(cat port) ", "after": " &"}, {})
+    assert LaunchFile(tmp_path, text, {}).findings(check) == []
+
+
 SERVER = "CUDA_VISIBLE_DEVICES={devices} vllm serve ./m --port {port} --gpu-memory-utilization {share} &\n"
 
 

@@ -164,3 +164,9 @@ def test_slots_of_an_mpi_job(tmp_path: Path) -> None:
     roles = {"Launcher": {"replicas": 1, "template": launcher}, "Worker": {"replicas": 2, "template": template(8)}}
     found = plan(tmp_path, "MPIJob", {"slotsPerWorker": 8, "mpiReplicaSpecs": roles})
     assert (found.value("scheduler.slots"), found.value("scheduler.step_tasks")) == (16, 16)
+
+
+def test_arguments_of_an_image_with_a_program_of_its_own(tmp_path: Path) -> None:
+    container = template(8, image="vllm/vllm-openai:v0.11.0", args=["--model", "org/model", "--max-model-len", "4096"])
+    found = plan(tmp_path, "Deployment", {"replicas": 1, "template": container})
+    assert (found.value("engine.model"), found.value("engine.max_model_len")) == ("org/model", 4096)
