@@ -57,6 +57,8 @@ def _devices(found: _Reckoning) -> None:
     if of_a_task and each:
         how = f"{of_a_task} for each of {each} tasks on a node"
         found.derive("gpus_per_node", of_a_task * each, how, "gpus_per_task")
+    elif of_a_task and nodes == 1 and (tasks := found.value("tasks")):
+        found.derive("gpus_per_node", of_a_task * tasks, f"{of_a_task} for each of {tasks} tasks", "gpus_per_task")
     elif total and nodes == 1:
         found.derive("gpus_per_node", total, "all of them on one node", "gpus")
     on_a_node = found.value("gpus_per_node")
