@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import Case, Finding, Grade
+from rldoctor.api import Case, Finding, Grade, Outcome
 from rldoctor.api.facts import ModelFiles
 from rldoctor.catalogue import registry
 from rldoctor.judge import judge
@@ -53,6 +53,8 @@ def played(patient: Path, request: pytest.FixtureRequest) -> Played:
 def seen(case: Case) -> list[Finding]:
     """What the engine showed; that a launch's framework is not installed here is another matter."""
     judged = judge(registry.load().checks.values(), case)
+    # One that has crashed finds nothing, either.
+    assert [one.traceback for one in judged if one.outcome is Outcome.CRASHED] == []
     return [one for result in judged for one in result.findings if one.grade in SEEN]
 
 
