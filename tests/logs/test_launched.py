@@ -151,7 +151,8 @@ def test_a_configuration_that_easyr1_prints_as_json() -> None:
     assert values(plan, "batch.generations", "engine.tensor_parallel_size") == [5, 2]
 
 
-def test_a_configuration_that_axolotl_prints_from_the_next_line_on() -> None:
+@pytest.mark.parametrize("name", ["config", "cfg"])
+def test_a_configuration_that_axolotl_prints_from_the_next_line_on(name: str) -> None:
     shown = {
         "adapter": "lora",
         "axolotl_config_path": "grpo.yml",
@@ -161,7 +162,7 @@ def test_a_configuration_that_axolotl_prints_from_the_next_line_on() -> None:
         "vllm": {"tensor_parallel_size": 2},
     }
     place = "[2025-06-12 12:01:02,345] [INFO] [axolotl.cli.config.load_cfg:245] [PID:4911] [RANK:0]"
-    plan = plan_of(f"{place} config:\n{json.dumps(shown, indent=2, sort_keys=True)}\n{place} loading model\n")
+    plan = plan_of(f"{place} {name}:\n{json.dumps(shown, indent=2, sort_keys=True)}\n{place} loading model\n")
     assert (plan.framework, plan.line) == ("axolotl", 2)
     assert values(plan, "batch.generations", "engine.tensor_parallel_size", "lora.enabled") == [6, 2, True]
     assert plan.settings["engine.tensor_parallel_size"].line == 13

@@ -15,7 +15,10 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/axolotl/",
         # cli/config.py, `load_cfg`: JSON from the next line on
-        settings=(Settings("] config:", r"\bconfig:()$", "axolotl train", has='"axolotl_config_path":'),),
+        settings=tuple(
+            Settings(f"] {name}:", rf"\b{name}:()$", "axolotl train", has='"axolotl_config_path":')
+            for name in ("config", "cfg")
+        ),
     ),
     memory=Memory(whole_logits=True, keeps_reference=True),
     sync=Sync(one_by_one=True, own_names=""),
