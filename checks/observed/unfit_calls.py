@@ -71,7 +71,7 @@ class Unfit:
 def unfit(event: LogEvent, case: Case) -> Unfit | None:
     """What was asked in vain; None where no release of one package alone explains it."""
     link = link_of(event)
-    if link is None or not link.frames:
+    if link is None:
         return None
     asked, said = _request(link)
     if asked is None:
@@ -80,7 +80,7 @@ def unfit(event: LogEvent, case: Case) -> Unfit | None:
     inside = [package_of(frame.file, frame.function) for frame in frames]
     callers = [package for package in inside if package not in _PASSING]
     caller = callers[-1] if callers else None
-    if asked.kind == "argument" and frames[-1].function == "__init__":
+    if asked.kind == "argument" and frames and frames[-1].function == "__init__":
         # A constructor that hands on what another package, or the script, gave it.
         caller = next((one for one in reversed(callers) if one not in (caller, None)), caller)
     if caller is not None and exports(caller, asked.owner.partition(".")[0]) and caller in symbol_packages():
@@ -161,7 +161,8 @@ def _request(link: LoggedException) -> tuple[SymbolRequest | None, str]:
     if (match := _ARGUMENT.search(link.message)) is not None:
         owner, name = match["owner"], match["name"]
         return SymbolRequest("argument", owner, (name,)), f"{owner} takes no {name}, which {{}} passes"
-    if (match := _OF_A_STRUCT.match(link.message)) is not None and (made := _MADE.search(link.frames[-1].code)):
+    code = link.frames[-1].code if link.frames else ""
+    if (match := _OF_A_STRUCT.match(link.message)) is not None and (made := _MADE.search(code)):
         owner, name = made["owner"], match["name"]
         return SymbolRequest("argument", owner, (name,), by_fields=True), f"{owner} takes no {name}, which {{}} passes"
     if (match := _POSITIONS.search(link.message)) is not None:

@@ -13,7 +13,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from rldoctor.link.bounds import Bound, bounds
 from rldoctor.link.conditions import compared
@@ -45,7 +45,8 @@ _PURE = frozenset(
         *("get", "keys", "items", "values"),
     ]
 )
-_MOST_RESULTS = 500  # calls whose result is worked out for one launch
+_MOST_RESULTS = 100  # calls whose result is worked out for one launch, each by so many statements
+_STATEMENTS_OF_RESULT = 100
 _MOST_STATEMENTS = 20_000  # followed for one launch, functions that are called included
 
 
@@ -243,8 +244,13 @@ class _Follower:
     def construct(self) -> None:
         """Follows what runs when an object of the class is made."""
         for source, node in reversed(self.order):
-            for found in bounds(node) if "pydantic" in source.text else ():
+            if not self._validated(source, node):
+                continue
+            for found in bounds(node):
                 self._hold(found, source, node)
+            for statement in node.body:
+                if isinstance(statement, ast.AnnAssign):
+                    self._choose(statement, source, node)
         self.method("__post_init__", 0)
         for _, node in self.order:
             for function in node.body:
@@ -261,6 +267,57 @@ class _Follower:
             raise _RefusedError(
                 Refusal("ValidationError", said, path, bound.line, node.name, condition, (bound.field,))
             )
+
+    def _validated(self, source: Source, node: ast.ClassDef) -> bool:
+        """Whether pydantic may look at the fields of a class; a dataclass of the standard library takes anything."""
+        names = self.provider.names(source.name)
+        stated = names.bound.get("dataclass") if names is not None else None
+        plain = isinstance(stated, ast.ImportFrom) and stated.module == "dataclasses"
+        marks = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+        return "pydantic" in source.text and not (plain and any(_last(mark) == "dataclass" for mark in marks))
+
+    def _choose(self, statement: ast.AnnAssign, source: Source, node: ast.ClassDef) -> None:
+        """Refuses a text that the ``Literal`` of its field does not name."""
+        name = _last(statement.target)
+        value = self.attributes.get(name)
+        if not isinstance(value, Known) or type(value.value) is not str:
+            return
+        choices = self._choices(statement.annotation, source)
+        if choices is not None and value.value not in choices:
+            path = self.sources.search.relative(source.path)
+            listed = ", ".join(str(choice) for choice in choices)
+            said = f"{name} is {value.value!r}, which should be one of {listed}"
+            condition = f"{name} not in ({listed})"
+            raise _RefusedError(Refusal("ValidationError", said, path, statement.lineno, node.name, condition, (name,)))
+
+    def _choices(self, annotation: ast.expr, source: Source, depth: int = 0) -> tuple[Any, ...] | None:
+        """The values that an annotation leaves, where it is made of nothing but ``Literal`` and None; a name may stand
+        for such."""
+        if isinstance(annotation, ast.Constant) and annotation.value is None:
+            return ()
+        if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+            both = [self._choices(part, source, depth) for part in (annotation.left, annotation.right)]
+            return None if None in both else tuple(one for part in both if part is not None for one in part)
+        if isinstance(annotation, ast.Subscript):
+            listed = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            parts: list[tuple[Any, ...] | None] = []
+            for part in listed:
+                plain = isinstance(part, ast.Constant) and _last(annotation.value) == "Literal"
+                parts.append((part.value,) if plain and isinstance(part, ast.Constant) else self._choices(part, source))
+            inside = _last(annotation.value) in ("Literal", "Optional", "Union") and depth < _DEEPEST
+            return None if None in parts or not inside else tuple(one for part in parts if part for one in part)
+        if isinstance(annotation, ast.Name) and depth < _DEEPEST:
+            names = self.provider.names(source.name)
+            stated = names.bound.get(annotation.id) if names is not None else None
+            if isinstance(stated, ast.ImportFrom):
+                above = self.sources.whole(source.origin(stated))
+                original = next((a.name for a in stated.names if (a.asname or a.name) == annotation.id), "")
+                return self._choices(ast.Name(original), above, depth + 1) if above is not None else None
+            # The outline of a module has no values: these stand in the whole of it.
+            whole = self.sources.whole(source.name)
+            values = [n.value for n in whole.tree.body if _gives(n, annotation.id)] if whole is not None else []
+            return self._choices(values[0], source, depth + 1) if len(values) == 1 and values[0] is not None else None
+        return None
 
     def _linearize(self, source: Source, node: ast.ClassDef) -> None:
         """The class and those above it, each before what it is made of."""
@@ -292,7 +349,14 @@ class _Follower:
                     default = self._default(statement.value, frame) if self.complete else NOT_KNOWN
                     value = given.get(name, default)
                     known = value is not NOT_KNOWN and not isinstance(value, Known)
-                    self.attributes[name] = typed(value, ast.unparse(statement.annotation)) if known else value
+                    self.attributes[name] = self._typed(value, statement.annotation, source) if known else value
+
+    def _typed(self, value: Any, annotation: ast.expr, source: Source) -> Value:
+        """A setting as its field has it; where a name stands for texts to choose from, it is the text."""
+        found = typed(value, ast.unparse(annotation))
+        choices = self._choices(annotation, source) if found is NOT_KNOWN and isinstance(value, str) else None
+        texts = choices and all(choice is None or isinstance(choice, str) for choice in choices)
+        return Known(value.strip()) if texts else found
 
     def _default(self, node: ast.expr | None, frame: _Frame) -> Value:
         if isinstance(node, ast.Call):
@@ -335,6 +399,11 @@ class _Follower:
             if function is not None:
                 return source, node.name, function
         return None
+
+    def _property(self, name: str) -> tuple[Source, str, ast.FunctionDef] | None:
+        found = self._method(name) if self.order else None
+        marks = [_last(one) for one in found[2].decorator_list] if found is not None else []
+        return found if marks == ["property"] else None
 
     def _bind(self, function: ast.FunctionDef, frame: _Frame, given: _Given) -> None:
         """Gives the parameters of a function their values; ``self`` is the settings."""
@@ -385,17 +454,18 @@ class _Follower:
         if function is frame.functions.get(function.name):
             inner.names, inner.functions = dict(frame.names), frame.functions
         self._bind(function, inner, given)
-        before = dict(self.attributes)
+        before, left = dict(self.attributes), self._left
+        self._left = min(left, _STATEMENTS_OF_RESULT)
         self._asking.append(function.name)
         try:
             self.follow(function.body, inner)
-        except _LeftError as left:
-            return left.value
-        except _RefusedError:
+        except _LeftError as returned:
+            return returned.value
+        except (_RefusedError, RecursionError):
             return NOT_KNOWN
         finally:
             self._asking.pop()
-            self.attributes = before
+            self.attributes, self._left = before, left
         return NOT_KNOWN if inner.ends or not inner.certain or _yields(function) else Known(None)
 
     def _enter(self, function: ast.FunctionDef, frame: _Frame) -> None:
@@ -548,7 +618,7 @@ class _Follower:
             if isinstance(part, ast.Name):
                 found |= frame.origins.get(part.id, frozenset())
             elif isinstance(part, ast.expr) and (name := self._setting(part, frame)) is not None:
-                made = self._method(name) if self.order and name not in self.attributes else None
+                made = self._property(name) if name not in self.attributes else None
                 for one in map(_own, _parts(made[2].body)) if made is not None else (name,):
                     found |= {one, *self._made_of.get(one, ())} if one is not None and one in self.attributes else set()
         return frozenset(found)
@@ -769,8 +839,8 @@ class _Follower:
             return self.attributes[setting]
         if setting in self._of_class:
             return self._of_class[setting]
-        found = self._method(setting) if self.order else None
-        if found is not None and [_last(one) for one in found[2].decorator_list] == ["property"]:
+        found = self._property(setting)
+        if found is not None:
             return self._result(found, _Given([None]), frame)
         section = any(name.startswith(f"{setting}.") for name in self.attributes)
         return Settings(setting) if section else NOT_KNOWN
@@ -891,6 +961,11 @@ def _texts(node: ast.ClassDef) -> dict[str, str]:
                 return {}
             found[names[0]] = value
     return found
+
+
+def _gives(node: ast.stmt, name: str) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 def _yields(function: ast.FunctionDef) -> bool:

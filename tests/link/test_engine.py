@@ -20,7 +20,7 @@ Site = Callable[[dict[str, str]], Path]
 ENGINE = {
     "vllm/engine/arg_utils.py": """
         from dataclasses import dataclass
-        from vllm.config import LoRAConfig, ParallelConfig, SchedulerConfig
+        from vllm.config import LoRAConfig, ParallelConfig, Policy, SchedulerConfig
         @dataclass
         class EngineArgs:
             tensor_parallel_size: int = ParallelConfig.tensor_parallel_size
@@ -29,6 +29,8 @@ ENGINE = {
             max_loras: int = LoRAConfig.max_loras
             scheduling: int = SchedulerConfig.steps
             seqs: int | None = None
+            policy: Policy = "fcfs"
+            unused: Policy = "fcfs"
             def create_engine_config(self, usage=None):
                 if self.seqs is None:
                     self.seqs = guess(usage)
@@ -38,11 +40,11 @@ ENGINE = {
                 lora = LoRAConfig(max_loras=self.max_loras) if self.enable_lora else None
                 if usage:
                     lora = LoRAConfig(max_loras=self.max_loras)
-                return SchedulerConfig(steps=self.scheduling, seqs=self.seqs)
+                return SchedulerConfig(steps=self.scheduling, seqs=self.seqs, policy=self.policy)
         """,
-    "vllm/config/__init__.py": "from vllm.config.all import LoRAConfig, ParallelConfig, SchedulerConfig\n",
+    "vllm/config/__init__.py": "from vllm.config.all import LoRAConfig, ParallelConfig, Policy, SchedulerConfig\n",
     "vllm/config/all.py": """
-        from typing import Annotated
+        from typing import Annotated, Literal
         from pydantic import Field, model_validator
         from pydantic.dataclasses import dataclass
         @dataclass
@@ -61,6 +63,8 @@ ENGINE = {
         class SchedulerConfig:
             steps: int = Field(default=1, gt=0, lt=8)
             seqs: int = Field(ge=1)
+            policy: Policy | None = "fcfs"
+        Policy = Literal["fcfs", "priority"]
         """,
 }
 Refuse = Callable[..., Refusal | None]
@@ -91,6 +95,7 @@ def refuse(site: Site) -> Refuse:
             ("max_loras",),
         ),
         ({"scheduling": 8}, "steps is 8, which should be less than 8", ("scheduling",)),
+        ({"policy": "lifo"}, "policy is 'lifo', which should be one of fcfs, priority", ("policy",)),
         ({"seqs": 0}, "seqs is 0, which should be greater than or equal to 1", ("seqs",)),
     ],
 )
@@ -109,6 +114,8 @@ def test_what_a_configuration_class_refuses(
         {"tensor_parallel_size": 2, "enable_eplb": True},
         {"max_loras": 0},  # whose class is not made
         {"scheduling": True},
+        {"policy": "priority"},
+        {"unused": "lifo"},  # a plain dataclass asks for nothing
         {"seqs": None},  # which the engine chooses
     ],
 )

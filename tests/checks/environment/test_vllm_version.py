@@ -175,6 +175,23 @@ def test_an_argument_that_a_framework_passes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "releases"),
+    [
+        ("LoRARequest.__init__() got an unexpected keyword argument 'lora_local_path'", "vllm<0.14"),
+        ("LLM.generate() got an unexpected keyword argument 'prompt_token_ids'", "vllm<0.10.2"),
+    ],
+)
+def test_a_message_that_was_pasted_without_its_frames(message: str, releases: str) -> None:
+    found = finding(check, f"my run dies at once:\nTypeError: {message}\n")
+    assert any(releases in fix.title for fix in found.fixes)
+
+
+def test_a_name_that_several_packages_have_or_none_tells_nothing_without_frames() -> None:
+    for message in ("Worker.__init__() got an unexpected keyword argument 'rank'", "run() takes no keyword arguments"):
+        assert findings(check, f"TypeError: {message}\n") == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         raised("ModuleNotFoundError", "No module named 'vllm'"),  # RLD108
