@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import arithmetic
 from rldoctor.formats.shell.braces import braces
-from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.grammar import PLACEHOLDER, parsed
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.shell.parameter import SET_BY_BASH, kind_of, parameter
 from rldoctor.formats.shell.reader import Piece, Variable, Word
@@ -187,6 +187,9 @@ class Expander:
             yield from self._expansion(node, quoted)
         elif node.type == "array":
             yield self.piece(Unresolved(self.text(node), "an array where one value stands"), self.line(node))
+        elif kind == "word" and PLACEHOLDER.search(self.text(node)) is not None:
+            for index, part in enumerate(re.split(f"({PLACEHOLDER.pattern})", self.text(node))):
+                yield self.piece(Unresolved(part, f"{part} is to be filled in") if index % 2 else part, self.line(node))
         else:
             text = self.text(node)
             plain = text if "\\" not in text else _ESCAPED.sub(lambda m: "" if m[1] == "\n" else m[1], text)

@@ -1,4 +1,4 @@
-"""The grammar of bash, with its one fault mended that ordinary scripts meet."""
+"""The grammar of bash, with its one fault mended that ordinary scripts meet, and with the placeholders of examples."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ _GOES_ON = rb"(?=[^\s\w:;&|()<>\"'`$\\]|\\[^\r\n])"
 _SUSPECT = re.compile(rb"[^\s(]\$[A-Za-z_]\w*" + _GOES_ON)
 _NAME = re.compile(rb"\w+" + _GOES_ON)
 MAX_PASSES = 20
+# ``<node1_port>`` behind an option or inside a value, or where a line ends and bash would want a file to write.
+PLACEHOLDER = re.compile(r"<[A-Za-z][\w.-]*>")
+_FOR_A_VALUE = re.compile(
+    rb"(?:[=:/,@]|(?:^|\s)--?[A-Za-z][\w-]*[ \t]+)(<[A-Za-z][\w.-]*>)(?=[\s:/,\\]|$)"
+    rb"|(<[A-Za-z][\w.-]*>)(?=[ \t]*\r?(?:\n|$))"
+)
 
 
 @lru_cache(maxsize=1)
@@ -30,12 +36,17 @@ def parser() -> Parser:
 def parsed(raw: bytes) -> Tree:
     """The tree of a script. All its bytes stand where they stand in ``raw``, from which their text is to be taken.
 
+    A placeholder that the user is to fill in (``--port <node1_port>``) is a word, or a part of one: to bash it would be
+    two redirections, and the next command the file to write.
+
     In ``a/$B/$C/d`` the grammar ends the word behind the second ``$`` and reads ``C/d`` as a word of its own, since
     that is longer than the name ``C``. With a colon behind the name it does not, so it is given one there."""
     tree = parser().parse(raw)
+    shown = bytearray(raw)
+    if _fill(shown, tree.root_node):
+        tree = parser().parse(bytes(shown))
     if _SUSPECT.search(raw) is None:
         return tree
-    shown = bytearray(raw)
     for _ in range(MAX_PASSES):
         ends = [end for end in _cut_names(tree.root_node, raw) if shown[end] != ord(":")]
         if not ends:
@@ -44,6 +55,22 @@ def parsed(raw: bytes) -> Tree:
             shown[end : end + (2 if raw[end] == ord("\\") else 1)] = b"::" if raw[end] == ord("\\") else b":"
         tree = parser().parse(bytes(shown))
     return tree
+
+
+def _fill(shown: bytearray, root: Node) -> bool:
+    """Writes a word of the same length in the place of every placeholder; whether there is one."""
+    places = [found.span(found.lastindex or 0) for found in _FOR_A_VALUE.finditer(bytes(shown))]
+    places = [(start, end) for start, end in places if _is_sign(root, start)]
+    for start, end in places:
+        shown[start:end] = b"_" * (end - start)
+    return bool(places)
+
+
+def _is_sign(root: Node, at: int) -> bool:
+    """Whether a ``<`` is the sign of a redirection, and not in quotes, a comment or a document."""
+    node = root.descendant_for_byte_range(at, at + 1)
+    # Where the grammar recovers from what bash would refuse, it may begin a word with the sign.
+    return node is not None and (node.type == "<" or (node.type == "word" and node.start_byte == at))
 
 
 def _cut_names(root: Node, raw: bytes) -> Iterator[int]:

@@ -53,6 +53,26 @@ def test_words_are_what_the_program_would_get(text: str, expected: list[str | Un
     assert words(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "run --port <node1_port> \\\n  --lr 1",
+            ["run", "--port", Unresolved("<node1_port>", "<node1_port> is to be filled in"), "--lr", "1"],
+        ),
+        ("run http://<host>:8000/v1", ["run", Unresolved("http://<host>:8000/v1", "<host> is to be filled in")]),
+        ("IP=<ip>\nrun $IP", ["run", Unresolved("$IP", "<ip> is to be filled in")]),
+        ("run <rank>", ["run", Unresolved("<rank>", "<rank> is to be filled in")]),
+        ("run <in >out", ["run"]),
+        ("run <in> out", ["run"]),
+        ("run '--x <y>' # --x <y>", ["run", "--x <y>"]),
+    ],
+)
+def test_a_placeholder_of_an_example_is_a_value_that_is_not_known(text: str, expected: list[str | Unresolved]) -> None:
+    """To bash ``<node1_port>`` is two redirections, and what stands behind it belongs to the second."""
+    assert words(text) == expected
+
+
 def test_a_word_knows_its_line_and_its_bytes() -> None:
     text = "set -x\npython -m x \\\n    a.b=1 \\\n    c='d e'\n"
     last = script(text).commands[-1].words[-1]
