@@ -7,7 +7,7 @@ selects a check of the host alone needs no trainer."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -120,21 +120,24 @@ def _core_settings(case: Case, report: Report) -> Missing | None:
         return Missing(what=f"{_place(first)}: {first.unknown}")
     also = f" (so is {', '.join(f'{s.key} at {_place(s)}' for s in others)})" if others else ""
     why = (first.unknown or "").removeprefix(f"{first.key}: ")
-    return Missing(what=f"{_place(first)}: {first.key} is not known{also}: {why}", how=_give(first))
+    return Missing(what=f"{_place(first)}: {first.key} is not known{also}: {why}", how=_give(case, [first, *others]))
 
 
 def _place(setting: Setting) -> str:
     return f"{setting.file}:{setting.line}" if setting.line is not None else f"{setting.file}"
 
 
-def _give(setting: Setting) -> str | None:
-    """How a value that nobody can read is handed over."""
-    found = _VARIABLE.search(setting.raw or "")
-    if found is None:
+def _give(case: Case, settings: Sequence[Setting]) -> str | None:
+    """How values that nobody can read are handed over; None where the first is no variable's."""
+    found = [match["name"] for setting in settings if (match := _VARIABLE.search(setting.raw or "")) is not None]
+    if _VARIABLE.search(settings[0].raw or "") is None:
         return None
-    if not found["name"].isidentifier():
+    if not found[0].isidentifier():
         return "rldoctor check FILE -- ARGUMENTS"
-    return f'--assume machine.json with {{"env": {{"{found["name"]}": "VALUE"}}}}'
+    names = list(dict.fromkeys(name for name in found if name.isidentifier()))
+    if "environment" in case.assumed:  # which the caller's own environment is no part of
+        return f'"env" of the assumed machine.json with {", ".join(names)}'
+    return f"{' '.join(f'{name}=VALUE' for name in names)} rldoctor check FILE"
 
 
 def _releases(case: Case, report: Report) -> Missing | None:

@@ -99,6 +99,14 @@ def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: st
     assert missing["how"] is None if how is None else how in missing["how"]
 
 
+def test_all_variables_that_are_missing_are_named_at_once(check: Check_) -> None:
+    launch = f"{LAUNCH.rstrip()} \\\n    actor_rollout_ref.rollout.n=$N data.max_response_length=$LENGTH\n"
+    (missing,) = check(launch=launch)[1]["missing"]
+    assert missing["how"] == '"env" of the assumed machine.json with N, LENGTH'
+    (missing,) = check(launch=launch, machine={k: v for k, v in MACHINE.items() if k != "env"})[1]["missing"]
+    assert missing["how"] == "N=VALUE LENGTH=VALUE rldoctor check FILE"
+
+
 @pytest.mark.parametrize(
     "given",
     [
