@@ -102,9 +102,9 @@ def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: st
 def test_all_variables_that_are_missing_are_named_at_once(check: Check_) -> None:
     launch = f"{LAUNCH.rstrip()} \\\n    actor_rollout_ref.rollout.n=$N data.max_response_length=$LENGTH\n"
     (missing,) = check(launch=launch)[1]["missing"]
-    assert missing["how"] == '"env" of the assumed machine.json with N, LENGTH'
+    assert missing["how"] == '"env" of the assumed machine.json with LENGTH, N'
     (missing,) = check(launch=launch, machine={k: v for k, v in MACHINE.items() if k != "env"})[1]["missing"]
-    assert missing["how"] == "N=VALUE LENGTH=VALUE rldoctor check FILE"
+    assert missing["how"] == "LENGTH=VALUE N=VALUE rldoctor check FILE"
 
 
 @pytest.mark.parametrize(
