@@ -291,6 +291,7 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("plan", "case.json"), "case.json: a bundle, and no launch file: rldoctor check --from case.json"),
         (("plan", "report.json"), "report.json: a report of rldoctor, and no launch file"),
         (("bundle", "machine.json"), "machine.json: the description of a machine, and no launch file: --assume"),
+        (("check", "model/config.json"), "a model's configuration, and no launch file: rldoctor check model"),
         (("plan", "srun", "run.sh"), "(run.sh)"),
         (("baseline", "srun", "run.sh"), "srun: no such file; hand over the script alone: rldoctor baseline run.sh"),
         (("triage", "torn.gz", "--config", "torn.gz"), "torn.gz: a log by its name, and no launch file"),
@@ -306,6 +307,8 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "torn.gz"), "torn.gz: a log by its name, and no launch file: rldoctor triage torn.gz"),
         (("check", "run.sh", "--framework", "vrel"), "vrel: no such framework; did you mean 'verl'?"),
         (("check", "run.sh", "--select", "budget-below"), "did you mean RLD202 (token-budget-below-context)?"),
+        (("explain", "202"), "unknown code '202'; did you mean RLD202 (token-budget-below-context)?"),
+        (("compat", "vlm==0.8.5"), "vlm: versions of this package are not known; did you mean 'vllm'?"),
         (("explain", "chunked-prefil-risk"), "did you mean RLD201 (chunked-prefill-risk)?"),
         (("triage",), "Usage: rldoctor triage [OPTIONS]"),
         (("check", "binary.sh"), "binary.sh:1: a binary file, not a launch file"),
@@ -335,12 +338,21 @@ def test_what_cannot_be_used_is_one_line_and_never_green(
     Path("folder", "run.sh").touch()
     Path("torn.gz").write_bytes(b"\x1f\x8b\x08" + b"x" * 100)
     Path("case.json").write_text(json.dumps({"schema_version": 1, "packages": None, "gpus": None}))
+    Path("model").mkdir()
+    Path("model", "config.json").write_text(json.dumps({"architectures": ["Qwen2ForCausalLM"], "hidden_size": 2048}))
     Path("report.json").write_text(json.dumps({"schema_version": 1, "findings": []}))
     with pytest.raises(SystemExit) as left:
         cli.main(arguments)
     shown = capsys.readouterr()
     assert (left.value.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
     assert line in shown.err
+
+
+def test_a_launch_sent_to_standard_input_is_said_to_be_unread(launch: Path) -> None:
+    with (launch / "run.sh").open() as sent:
+        command = [sys.executable, "-m", "rldoctor", "check", "--level", "static"]
+        done = subprocess.run(command, cwd=launch, stdin=sent, capture_output=True, text=True, timeout=100)
+    assert "standard input is not read: a launch file is named, rldoctor check run.sh" in done.stderr
 
 
 def test_a_vllm_is_judged_with_its_torch(tmp_path: Path) -> None:

@@ -57,9 +57,10 @@ class Registry:
     def unknown(self, code: str) -> InputError:
         """What to say of a code, or of a check's name, that no check has."""
         by_name = {check.name: check.code for check in self.checks.values()}
+        by_number = {code[-3:]: check.name for code, check in self.checks.items()}
         given = code.lower()
         within = [name for name in by_name if given in name]
-        near = within[0] if len(within) == 1 else meant(given, by_name)
+        near = by_number.get(given[-3:]) or (within[0] if len(within) == 1 else meant(given, by_name))
         hint = f"did you mean {by_name[near]} ({near})? " if near is not None else ""
         return InputError(f"unknown code {code!r}; {hint}`rldoctor list` shows all codes")
 

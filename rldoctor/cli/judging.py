@@ -36,7 +36,7 @@ from rldoctor.cli.options import (
     Verbose,
     split,
 )
-from rldoctor.cli.targets import refuse
+from rldoctor.cli.targets import refuse, unread
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.model import Report
@@ -173,6 +173,8 @@ def check(
         how = "" if given else ": rldoctor check SCRIPT -- ARGUMENTS"
         raise InputError(f"what stands behind -- goes to one launch script; {given} are given{how}")
     refuse(targets or [])
+    if not targets and not from_ and (note := unread()):
+        progress(note)
     if (fix or diff) and not targets and not from_:
         raise InputError(f"{'--fix' if fix else '--diff'} mends a launch file; none was given")
 

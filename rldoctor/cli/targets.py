@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,15 @@ def refuse(targets: Sequence[Path], command: str = "check") -> None:
             _refuse_words(str(target), words[0], script, command)
 
 
+def unread() -> str | None:
+    """What to say where a file is sent to standard input and no target is named; None where none is."""
+    try:
+        sent = stat.S_ISREG(os.fstat(0).st_mode)
+    except OSError:  # closed
+        return None
+    return "standard input is not read: a launch file is named, rldoctor check run.sh" if sent else None
+
+
 def _refuse_file(target: Path) -> None:
     if str(target).endswith(LOGS):
         raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
@@ -40,6 +51,8 @@ def _refuse_file(target: Path) -> None:
         raise InputError(f"{target}: a bundle, and no launch file: rldoctor check --from {target}")
     if "packages" in held and "gpus" in held:
         raise InputError(f"{target}: the description of a machine, and no launch file: --assume {target}")
+    if isinstance(held.get("architectures"), list):
+        raise InputError(f"{target}: a model's configuration, and no launch file: rldoctor check {target.parent}")
 
 
 def _refuse_words(target: str, first: str, script: str | None, command: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rldoctor.compat.candidates import candidates
 from rldoctor.compat.world import Wanted, World
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, meant
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES
 from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
@@ -28,9 +28,9 @@ def parse(texts: Iterable[str]) -> dict[str, Wanted]:
         name = canonical(requirement.name)
         known = provided(name)
         if known not in PACKAGES:
-            raise InputError(
-                f"{requirement.name}: versions of this package are not known; frameworks are {_frameworks()}"
-            )
+            near = meant(name, PACKAGES, 0.75)
+            hint = f"did you mean {near!r}?" if near else f"frameworks are {', '.join(FRAMEWORKS)}"
+            raise InputError(f"{requirement.name}: versions of this package are not known; {hint}")
         if known in wanted:
             raise InputError(f"{text!r}: {known} is named a second time")
         wanted[known] = Wanted(name=name, specifier=str(requirement.specifier))
@@ -69,7 +69,3 @@ def verify(world: World) -> None:
             )
         date = declarations.date()
         raise InputError(f"{wanted.name}{wanted.specifier}: no such release is known (as published on {date})")
-
-
-def _frameworks() -> str:
-    return ", ".join(FRAMEWORKS)

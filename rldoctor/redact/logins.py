@@ -28,10 +28,11 @@ _OPTIONS = {
     r"huggingface-cli": "-t[ \t]",
     r"ldapsearch|ldapadd|ldapmodify": "-w",
     r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]|\\\\\S{1,128}[ \t]",
-    r"snmp[a-z]{2,8}": "-[AX]",
+    r"snmp[a-z]{2,8}": r"-[AX]|-c[ \t](?!public|private)",
+    r"wpa_passphrase": r"\S{1,64}[ \t]",
+    r"az[ \t]{1,4}keyvault|aws[ \t]{1,4}ssm": r"--value[ \t=]",
     r"htpasswd": r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]{1,4}\S{1,128}[ \t]{1,4}\S{1,64}[ \t]",
     r"rabbitmqctl[ \t]{1,4}(?:add_user|change_password)": r"[\w.@-]{1,64}[ \t]",
-    r"ngrok": r"(?:add-)?authtoken[ \t]",
     r"skopeo|buildah|crictl|podman": rf"--(?:src-|dest-)?creds[= \t]{{1,4}}{_USER}",
     r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
     r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
@@ -59,10 +60,14 @@ _CERTAIN = tuple(
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
         rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
         rf"::add-mask::(?!\$){_VALUE}",
+        rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
         rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
         rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
+        rf"(?i:\b(?:create|alter)[ \t]{{1,4}}(?:user|role)\b[^\n;]{{1,120}}"
+        r"\bidentified[ \t]{1,4}(?:with[ \t]{1,4}\S{1,64}[ \t]{1,4})?(?:by|as))[ \t]{1,4}"
+        rf"[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
         rf"\.login\([ \t]{{0,4}}[\"'][^\"'\n]{{1,64}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
@@ -89,6 +94,9 @@ _LIKELY = tuple(
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
+        # A line of proxychains.
+        rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
+        rf"{_VALUE}",
         # A password behind the user, whatever the program.
         rf"(?<![\w-])(?:-[uU]|--user(?:name)?)[ \t=]{{1,4}}{_QUOTE}[\w.@-]{{1,64}}{_QUOTE}[ \t]{{1,4}}-p[ \t]{{0,4}}"
         rf"{_QUOTE}{_VALUE}",
@@ -99,7 +107,7 @@ _LIKELY = tuple(
         r"(?:\b[^\n]{0,160}|[\"']?[:=][ \t]{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t][^\n]{1,110}){0,4}\n[ \t]{1,16}))"
         r"\bkey[\"']?[:= ]{1,3}[\"']?(?P<value>[0-9A-Za-z]{20,64})\b",
         # The same where the question is not quoted whole.
-        r"\bexpect\b[^\n]{1,80}\n\s{0,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
+        r"\bexpect[ \t](?:-\w{1,8}[ \t]{1,4})?[\"'{][^\n]{1,80}\s{1,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
         r"[\"'](?P<value>[^\"'\n\\]{1,256})",
         # What is written to the standard input of a command that asks for one, or to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
@@ -121,7 +129,7 @@ _LIKELY = tuple(
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(
-    r"(?:\blogin|token|secret|password|api_?key|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
+    r"(?:\blogin|token|secret|password|api_?key|Credentials|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
     r"\((?P<held>[^()\n]{0,400})"
 )
 _GIVEN = expression(rf"[\"']{_QUOTED}[\"']")
@@ -137,7 +145,7 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
-    r"|--proxy|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|--proxy|identified|credentials\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

@@ -51,14 +51,17 @@ _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=
 # --name value, also in the next line
 _SPACED = expression(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
 _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
-# - name: NAME\n  value: value, with what is said of it between; name="NAME" value="value"; <name>NAME</name><value>
+# - name: NAME\n  value: value, with what is said of it between; name="NAME" value="value"; <name>NAME</name><value>;
+# reg add ... /v NAME ... /d value
 _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
-    rf"{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
+    rf"[ \t][^\n]{{0,40}}?[ \t]/d[ \t]{{1,4}}|{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
-_ENTRYS_NAME = expression(rf"(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t][ \t]{{0,8}}{_QUOTE}?\Z")
+_ENTRYS_NAME = expression(
+    rf"(?:(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t]/v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
+)
 _ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
     rf"[ \t]{{0,8}},?\s{{0,80}}{_QUOTE}?\Z"
@@ -76,6 +79,8 @@ _REFUSED = expression(
 _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
 # <name>value</name>
 _ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
+# What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
+_INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
 # The further lines of a block of YAML, also where lines were joined.
@@ -87,8 +92,9 @@ _PIECES = expression(r"[A-Za-z]+|\d+")
 _MIXED = expression(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,512}")
 # name = <<END\nvalue\nEND
 _HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
-# What a call, an alternative or a collection holds; a shell's substitution also without quotes.
-_HELD = expression(r"(?<=[\"'`:=] |.[\"'`])[^\s\"'`(){}<>,;]{8,512}")
+# What a call, an alternative, a collection or OpenTelemetry's Str(value) holds; a shell's substitution also without
+# quotes.
+_HELD = expression(r"(?<=[\"'`:=] |.[\"'`]|r\()[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
@@ -98,7 +104,8 @@ _LOOSE = expression(
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
     r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
-    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}[:,]?[ \t]{1,4}\(?)"
+    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}"
+    rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
 )
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What a sentence says a password to be.
@@ -113,7 +120,7 @@ _SHOWN_BELOW = expression(
 _PROMPT = expression(r"[ \t]{0,80}(?:[\w@:~/.-]{0,60}[$#%>][ \t]|>>>[ \t]|In[ ]\[\d{1,5}\]:|\(\w{1,12}\)[ \t]|!)")
 _LINE_ENDS = expression(r"[ \t]{0,8}(?:[\"'\\\n│|):]|\(|\Z)")
 # A comment up to the name in it, and what no value before it holds.
-_COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z")
+_COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|(?<=[ \t])<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z")
 _BEFORE_A_VALUE = "\n \t\"'`=:,;()"
 _LONGEST_VALUE = 512
 _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
@@ -139,6 +146,8 @@ _WORDS = expression(r"[a-z]{1,15} [a-z]{2,15}\b")
 # Where lines were joined, the key of the next.
 _KEY = expression(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
+# A header has a scheme, a name or what was drawn: authorization: rbac, tls: off
+_WORDS_ALONE = expression(r"[a-z]{1,15}(?:[ \t][a-z]{1,15}){0,8}[ \t]{0,80}(?:[\"'`,:()\]}│|\\]|\Z)")
 _COLLECTIONS = frozenset(("cookies", "credentials", "secrets", "stringdata"))
 # What a collection holds: its bracket, the lines below it that stand further right, or those of its section.
 _HELD_TOGETHER = expression(
@@ -188,6 +197,9 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
         return
     yield span
     yield from _broken_off(text, span)
+    if instead := _INSTEAD.match(text, span.end):
+        taken = _after_a_name(text, instead.end(), name, closed=True, joint="=")
+        yield from () if taken is None else (taken,)
     # The further values of an option that takes several.
     while option and (word := _FURTHER.match(text, span.end)) and _drawn(word["value"]):
         span = Span(word.start("value"), word.end("value"), name)
@@ -311,7 +323,8 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         line = _LINES.match(text, start)
         whole = text[start : _closing(text, start, before) if quoted or not line else line.end()].rstrip()
         if whole:
-            return None if is_nothing(whole.rstrip(" │|")) else Span(start, start + len(whole), name)
+            of_a_setting = _WORDS_ALONE.match(whole) and not _SCHEME.match(whole)
+            return None if of_a_setting or is_nothing(whole.rstrip(" │|")) else Span(start, start + len(whole), name)
     if lines := _JOINED_LINES.match(text, start):
         start = lines.end()
     certain = _names_a_secret(name)

@@ -23,12 +23,18 @@ _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "jwt webhook webhooks pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
 )
-# Password, key and token in the languages of those who ask for help.
-IN_OTHER_LANGUAGES = (
-    "密码|口令|密钥|秘钥|令牌|パスワード|APIキー|비밀번호|토큰|пароль|токен"
-    "|contraseña|clave|mot[ _]de[ _]passe|senha|hasło|chiave"
+# Password, key and token in the languages of those who ask for help; keys and tokens are of dictionaries and of texts,
+# too.
+_PASSWORDS_ELSEWHERE = (
+    "密[码碼]|口令|パスワード|비밀번호|пароль|contraseña|mot[ _]de[ _]passe|senha|hasło|wachtwoord|l[öo]senord|[şs]ifre"
+    "|heslo|jelszó|salasana|mật[ _]khẩu|kata[ _]sandi"
 )
-_IN_OTHER_LANGUAGES = expression(IN_OTHER_LANGUAGES, re.IGNORECASE)
+_KEYS_ELSEWHERE = (
+    "[密秘][钥鑰]|令牌|APIキー|トークン|토큰|токен|ключ(?:[ _](?:API|доступа))?|clave|chiave|schlüssel|jeton"
+)
+IN_OTHER_LANGUAGES = f"{_PASSWORDS_ELSEWHERE}|{_KEYS_ELSEWHERE}"
+_PASSWORD_ELSEWHERE = expression(_PASSWORDS_ELSEWHERE, re.IGNORECASE)
+_KEY_ELSEWHERE = expression(_KEYS_ELSEWHERE, re.IGNORECASE)
 # Numbers are secrets too under these.
 _PASSWORDS = _set("password passwords passwd passphrase pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
@@ -76,7 +82,8 @@ _VARIABLE_WORDS = expression(
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = expression(
-    r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional", re.IGNORECASE
+    r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",
+    re.IGNORECASE,
 )
 _NOTHING = expression(
     r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
@@ -140,8 +147,10 @@ def is_secret_option(name: str, value: str) -> bool:
     parts = name.lstrip("-+").rsplit(".", 2)
     name = parts[-1] if parts[-1].lower() not in _KEYS_AND_TOKENS else "_".join(parts[-2:])  # fs.s3a.secret.key
     found = words(name)
-    if _IN_OTHER_LANGUAGES.search(name):
+    if _PASSWORD_ELSEWHERE.search(name):
         return looks_made(value)
+    if _KEY_ELSEWHERE.search(name):
+        return looks_drawn(value) or is_digest(value)
     if not found or is_nothing(value) or found[-1] in _KEPT:
         return False
     if found[-1] in _KEPT_IN and _A_PLACE.fullmatch(value):
@@ -150,7 +159,7 @@ def is_secret_option(name: str, value: str) -> bool:
         return is_secret_variable(name, value)
     if not _PASSWORDS.isdisjoint(found):
         return True
-    if _HARMLESS.fullmatch(value):
+    if _HARMLESS.fullmatch(value) or _is_a_place(value):
         return False
     if not _ALWAYS.isdisjoint(found) or found == ["token"]:
         return not _SPECIAL_TOKEN.fullmatch(value)
@@ -159,7 +168,8 @@ def is_secret_option(name: str, value: str) -> bool:
     if found[-1] in _PASS:
         return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and bool(re.search(r"\d", value))
     drawn = looks_drawn(value) or (found[-1] in _NO_SUM and is_digest(value))
-    return found[-1] in _PERHAPS and drawn and "public" not in found and _OF_A_MODEL.isdisjoint(found)
+    told_to_all = "public" in found or found[-2:] == ["cache", "key"]
+    return found[-1] in _PERHAPS and drawn and not told_to_all and _OF_A_MODEL.isdisjoint(found)
 
 
 def is_password(name: str) -> bool:
@@ -220,6 +230,11 @@ def is_path(value: str) -> bool:
         return value.count(".") > 1 or "://" in value
     folders = sum(len(folder) for folder in _FOLDER.findall(value))
     return value.count(".") > 1 or len(value) < 32 or _FOLDERS * folders >= len(value)
+
+
+def _is_a_place(value: str) -> bool:
+    """Whether a value is a path from the root, from home or from here, where a key is kept."""
+    return value.startswith(("/", "~/", "./", "../")) and is_path(value)
 
 
 def is_nothing(value: str) -> bool:

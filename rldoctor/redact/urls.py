@@ -10,9 +10,9 @@ from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two, and who makes a file's name of a URL none at all.
 _START = expression(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
-# user:password@host with another scheme than those of URLs before it.
+# user:password@host behind a scheme without its slashes; others divide a job, a task and a rank by colons.
 _OPAQUE = expression(
-    r"(?<![\w:/@.-])[a-z][a-z0-9+-]{1,15}:(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
+    r"(?<![\w:/@.-])(?:mailto|(?:imap|smtp|pop3?|sip)s?|xmpp):(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
 )
 _RUN = expression(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")

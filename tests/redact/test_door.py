@@ -285,6 +285,15 @@ def test_base64_with_slashes_is_no_path() -> None:
         "vllm/vllm-openai:v0.8.5@sha256:7c211433f020 mailto:bob@x.com file:train.py:12:bob@x.com 3:10:00:bob@node7",
         "hotkey, turkey, monkey, bypass, compass, NOPASSWD: ALL, OLDPWD=/srv/run2, numtokens=512, secrets: inherit",
         "[secrets]\n[rank0]: done\n[actor]\nlr = 1e-6; add-mask::$TOKEN; register_hooks_for_activation_2x8",
+        # What is switched off, who decides, where a key is kept, a job's task and rank; keys in other languages.
+        "authorization: disabled",
+        "authentication: none, authorization: rbac, tls: off; webhook: disabled; webhooks are not configured",
+        "ssh_key: ~/.ssh/id_ed25519; credentials: /etc/hadoop/conf/me2024.keytab; job:trainer:rank12-of-16@node07",
+        "Schlüssel: actor_rollout_12; ключ: checkpoint_120; clave: layers2x4y; senha: obrigatória",
+        "Authorization: required for this endpoint",
+        "the run is identified by 'grpo-qwen3-8b-lr1e6'; we expect 16 replicas to send \"weights_v12_x1\"",
+        "key: Token::END cache-key: Linux-pip-7c211433f020a1b2 ldap:group:rl-team2024@corp redis:6379:db0",
+        "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
 def test_ordinary_texts_come_through(ordinary: str) -> None:
