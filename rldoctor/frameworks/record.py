@@ -152,12 +152,14 @@ class Validation:
     """Code of the framework that looks at the settings of a launch before it trains, older places too: a class whose
     fields they are, with the ``method`` that is called on its object, or a function (``Trainer._validate``) that calls
     them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program.
-    ``{algorithm}`` is the plan's."""
+    ``{algorithm}`` is the plan's. With ``group`` it sees only launches whose options are of that group: another command
+    of the same framework has another class."""
 
     module: str
     name: str = ""
     settings: str = ""
     method: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.frameworks.record import Framework
+from rldoctor.frameworks.record import Framework, Validation
 from rldoctor.launch.plans import Options
 from rldoctor.link.refused import Refusal, refusal, refusal_of_call, typed
 from rldoctor.link.sources import Sources
@@ -67,19 +67,26 @@ def _complete(plan: RolloutPlan) -> bool:
     return not any(note.unread for note in plan.notes)
 
 
+def _looking(record: Framework, plan: RolloutPlan) -> list[Validation]:
+    """The framework's validations that see a launch like this; its main command's options may go without a group."""
+    return [
+        one for one in record.validations if not one.group or plan.group in (one.group, one.group.partition(":")[0])
+    ]
+
+
 def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterator[Refusal | None]:
     """By argument classes, whose defaults stand in their source."""
     given = {one.field: _value(one) for one in plan.given}
     algorithm = str(plan.value("trainer.algorithm", "grpo"))
     classes = [(module, f"{algorithm.replace('_', '')}Config") for module in record.arguments]
-    classes += [(one.module, one.name) for one in record.validations if one.name and not one.settings]
+    classes += [(one.module, one.name) for one in _looking(record, plan) if one.name and not one.settings]
     for module, name in classes:
         yield refusal(sources, module.format(algorithm=algorithm), name, given, _complete(plan))
 
 
 def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources) -> Iterator[Refusal | None]:
     """By functions that look at the whole configuration, and by the classes that its sections name in ``_target_``."""
-    asked = [one for one in record.validations if one.settings]
+    asked = [one for one in _looking(record, plan) if one.settings]
     owner, _, group = plan.group.partition(":")
     options = Options(case).known(owner, group or None) if asked and plan.group else None
     if options is None or options.gap is not None or not _complete(plan):

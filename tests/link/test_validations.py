@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rldoctor.case import Case, Distribution, Packages
+from rldoctor.frameworks import frameworks
+from rldoctor.launch.plans import plans
 from rldoctor.link.locate import SearchPath
 from rldoctor.link.refused import Refusal, refusal_of_call
 from rldoctor.link.sources import Sources
+from rldoctor.link.validations import refused_by
 
 Site = Callable[[dict[str, str]], Path]
 FILES = {
@@ -142,3 +147,41 @@ def test_what_a_program_asks_of_its_arguments(sources: Sources, changes: dict[st
     given = {"estimator": "gae", "samples": 1, "packing": False, "attention": "flash", **changes}
     found = refusal_of_call(sources, "openrlhf.cli", "", "args", given)
     assert (found.message if found is not None else None) == message
+
+
+RAY = "rlhf_type: grpo\nuse_vllm: true\ntrain:\n  gpus: 4\nrollout:\n  gpus: 4\n"
+MEGATRON = "rlhf_type: grpo\nuse_vllm: true\nmicro_batch_size: 1\nglobal_batch_size: 16\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "refused"),
+    [
+        ("train.sh", "swift rlhf --rlhf_type grpo --model m --use_vllm true\n", True),
+        ("train.py", "from swift import RLHFArguments\nRLHFArguments(rlhf_type='grpo', use_vllm=True)\n", True),
+        ("train.yaml", "rlhf_type: grpo\nuse_vllm: true\n", True),
+        # Megatron's command has an argument class of its own, on Ray one that asks for no mode.
+        ("train.sh", "megatron rlhf --rlhf_type grpo --model m --use_vllm true\n", False),
+        ("train.yaml", RAY, False),
+        ("train.yaml", MEGATRON, False),
+    ],
+)
+def test_another_command_has_another_class(site: Site, tmp_path: Path, file: str, text: str, refused: bool) -> None:
+    arguments = """
+        from dataclasses import dataclass
+        from typing import Optional
+        @dataclass
+        class RLHFArguments:
+            use_vllm: bool = False
+            vllm_mode: Optional[str] = None
+            def __post_init__(self):
+                if self.use_vllm and self.vllm_mode is None:
+                    raise ValueError("vllm_mode is required when use_vllm is true")
+        """
+    root = site({"swift/arguments/rlhf_args.py": arguments})
+    there = Distribution(name="ms-swift", version="4.5.2", location=str(root))
+    case = Case(packages=Packages(python="3.12.1", distributions=(there,)))
+    (tmp_path / file).write_text(text)
+    record = next(record for record in frameworks() if record.name == "ms-swift")
+    for plan in plans(tmp_path / file, case):
+        found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([root])))
+        assert (found is not None) is refused

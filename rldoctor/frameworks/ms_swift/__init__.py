@@ -37,8 +37,8 @@ FRAMEWORK = Framework(
     # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
     in_trainer="<3.5",
     validations=(
-        Validation(module="swift.arguments.rlhf_args", name="RLHFArguments"),
-        Validation(module="swift.llm.argument.rlhf_args", name="RLHFArguments"),
+        Validation(module="swift.arguments.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf"),
+        Validation(module="swift.llm.argument.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf"),
     ),
     imports={
         "always": (

@@ -64,8 +64,10 @@ class MsSwift(Dialect):
         return "server" if launch.entry.startswith(_SERVERS) or launch.entry.endswith("rollout.py") else "trainer"
 
     def main_group(self, launch: Launch) -> str:
-        """By the command; a YAML file that gives devices by role is Megatron's."""
-        if launch.tree is not None and launch.tree.has("train.gpus"):
+        """By the command; a YAML file that gives devices by role, or batches as Megatron does, is Megatron's."""
+        if launch.tree is not None and any(
+            map(launch.tree.has, ("train.gpus", "micro_batch_size", "global_batch_size"))
+        ):
             return "ms-swift:megatron-rlhf"
         return super().main_group(launch)
 
