@@ -31,6 +31,7 @@ MODEL = {
 }
 # A trainer's argument class as TRL has it: what it refuses depends on the number of processes.
 CONFIG = """
+import os
 from dataclasses import dataclass
 
 
@@ -44,13 +45,13 @@ class GRPOConfig:
 
     @property
     def world_size(self):
-        return 1
+        return int(os.environ.get("PROCESSES", "1"))
 
     def __post_init__(self):
         whole = self.per_device_train_batch_size * self.world_size
         if whole % self.num_generations:
             raise ValueError(f"{whole} completions do not suit num_generations {self.num_generations}")
-        if self.beta > float("1"):  # which reading alone does not tell
+        if self.beta > float(os.environ.get("MOST", "1")):  # which reading alone does not tell
             raise ValueError("beta: bf16 needs a GPU")
 """
 
