@@ -28,7 +28,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rldoctor.api import (
     Case,
@@ -36,18 +36,20 @@ from rldoctor.api import (
     Finding,
     Fix,
     NotApplicable,
-    NotChecked,
     Reach,
     RolloutPlan,
     Source,
     cite,
     plan_of,
 )
+from rldoctor.api.facts import aside
 
+from ...declared.devices import machine_evidence
 from .fixes import a_part_that_divides
 from .floors import FLOORS
-from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS
+from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS, ranks_of
 from .rules import RULES, Rule
+from .unknown import TOTAL, not_known, process_counts, with_numbers
 
 # A batch that differs by less is what was meant.
 NEARLY = 0.1
@@ -64,13 +66,17 @@ def indivisible(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("asynchronous GRPO builds its groups from what the server returns")
     if not rules:
         raise NotApplicable(f"no rule is known for this release of {plan.framework}")
-    reported = [
-        (rule, dividend, divisor)
-        for rule in rules
-        if (dividend := rule.dividend(plan)) is not None and (divisor := rule.divisor(plan)) is not None
-    ]
+    reported = _numbers(plan, rules)
+    if _misfit(reported) is None and ranks_of(plan) is None:
+        # However many are started: each number that the machine has devices for must be refused.
+        with aside():
+            counts = process_counts(case, plan)
+            misfits = [_misfit(_numbers(with_numbers(plan, {TOTAL: count}), rules)) for count in counts]
+        if misfits and all(misfits):
+            yield _whatever_the_processes(case, plan, [misfit for misfit in misfits if misfit is not None])
+            return
     if not reported:
-        raise NotChecked("the batch sizes that have to divide cannot be read from the launch file")
+        raise not_known(plan, [(rule.cites, rule.known) for rule in rules])
     for rule, dividend, divisor in reported:
         if dividend[0] % divisor[0] == 0:
             yield Reach(f"{dividend[0]} ({dividend[1]}) by {divisor[0]} ({divisor[1]})")
@@ -98,7 +104,7 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
         if (number := floor.number(plan)) is not None and (least := floor.least(plan)) is not None
     ]
     if not reported:
-        raise NotChecked("the batch sizes that must reach a least number cannot be read from the launch file")
+        raise not_known(plan, [(floor.cites, floor.known) for floor in floors])
     for floor, number, least in reported:
         given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
         # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
@@ -112,6 +118,36 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
             fixes=tuple(floor.remedy(plan, number, least)),
         )
         return  # the next condition is about the same numbers
+
+
+Misfit = tuple[Rule, tuple[int, str], tuple[int, str]]
+
+
+def _numbers(plan: RolloutPlan, rules: Sequence[Rule]) -> list[Misfit]:
+    """The rules of which both numbers are known."""
+    return [
+        (rule, dividend, divisor)
+        for rule in rules
+        if (dividend := rule.dividend(plan)) is not None and (divisor := rule.divisor(plan)) is not None
+    ]
+
+
+def _misfit(numbers: Sequence[Misfit]) -> Misfit | None:
+    return next((each for each in numbers if each[1][0] % each[2][0]), None)
+
+
+def _whatever_the_processes(case: Case, plan: RolloutPlan, misfits: Sequence[Misfit]) -> Finding:
+    """One misfit for each number of processes that the machine has devices for."""
+    rule, dividend, divisor = misfits[-1]
+    first, least, by = misfits[0]
+    count = len(misfits)
+    several = f"no number of processes up to {count} fits: " if count > 1 else ""
+    return check.finding(
+        f"{several}{_named(*dividend)} is not a multiple of {_named(*divisor)}",
+        evidence=(*cite(plan, *rule.cites), *machine_evidence(case)),
+        # What divides for one process divides for each number of them.
+        fixes=_ways(with_numbers(plan, {TOTAL: 1}), first, least[0], by[0]),
+    )
 
 
 def _named(number: int, what: str) -> str:

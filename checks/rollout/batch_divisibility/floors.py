@@ -34,6 +34,10 @@ class Floor(Scope):
     remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]]
     severity: Severity = Severity.ERROR
 
+    def known(self, plan: RolloutPlan) -> bool:
+        """Whether the plan tells both numbers."""
+        return self.number(plan) is not None and self.least(plan) is not None
+
 
 def _prompts(plan: RolloutPlan) -> int | None:
     """verl compares without dynamic batches alone."""

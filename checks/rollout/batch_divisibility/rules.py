@@ -64,6 +64,10 @@ class Rule(Scope):
     cites: tuple[str, ...]
     remedy: Callable[[RolloutPlan, int, int], Iterable[Fix]] | None = None
 
+    def known(self, plan: RolloutPlan) -> bool:
+        """Whether the plan tells both numbers."""
+        return self.dividend(plan) is not None and self.divisor(plan) is not None
+
 
 CRITICS = (CRITIC_MINI, GROUP, "parallel.critic_sequence", "placement.gpus_per_node", "placement.nodes")
 SHARED = (MINI, GROUP, PER_DEVICE, "parallel.sequence", "placement.gpus_per_node", "placement.nodes")

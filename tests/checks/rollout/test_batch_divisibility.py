@@ -11,7 +11,7 @@ from rldoctor_checks.rollout.batch_divisibility import check
 
 from rldoctor.api import Outcome
 from rldoctor.judge import judge_one
-from tests.checks.launches import LaunchFile
+from tests.checks.launches import LaunchFile, machine
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits, judged
 
@@ -330,3 +330,40 @@ def test_what_was_cut_off_is_no_default(end: str, fires: bool, tmp_path: Path) -
     )
     found = LaunchFile(tmp_path, text, {"verl": "0.6.1"}).findings(check)
     assert ["group of 1" in finding.message for finding in found] == ([True] if fires else [])
+
+
+OPEN = {"batch__per_device": 3, "batch__accumulation": 1, "batch__generations": 8}
+
+
+def started_anyhow(gpus: int | None, nodes: int = 1, **settings: int) -> Any:
+    """RLD211 of a launch that does not tell its processes, on nodes with so many GPUs."""
+    there = case(**trl("0.24.0", **{**OPEN, **settings}))
+    return judge_one(check, replace(there, gpus=machine(gpus), nodes=nodes))
+
+
+def test_what_no_number_of_processes_mends_needs_none() -> None:
+    result = started_anyhow(4)
+    assert "no number of processes up to 4 fits: 3 per device x 4 processes" in result.findings[0].message
+    assert edits(result) == [{"batch.generations": 3}, {"batch.per_device": 24}, {"batch.accumulation": 8}]
+    given = started_anyhow(4, batch__per_device=5, batch__generation=16)
+    assert "is not a multiple of 5 per device x 4 processes = 20" in given.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nodes", "settings"),
+    [(8, 1, {}), (4, 2, {}), (4, 1, {"batch__per_device": 4}), (None, 1, {}), (4, 1, {"process__node_rank": 1})],
+    ids=["eight processes fit", "eight on two nodes", "two fit", "no machine", "a later node of several"],
+)
+def test_where_some_number_may_fit_the_processes_are_what_is_missing(
+    gpus: int | None, nodes: int, settings: dict[str, int]
+) -> None:
+    result = started_anyhow(gpus, nodes, **settings)
+    assert result.outcome is Outcome.NOT_CHECKED
+
+
+def test_the_reason_names_the_numbers_that_are_missing() -> None:
+    processes = started_anyhow(8).reason or ""
+    assert "the number of processes" in processes and "--num_processes" in processes
+    prompts = judged(check, framework="EasyR1", versions={"easyr1": "0.3.2"}, batch__mini_prompts=128)
+    assert "distinct prompts per rollout step" in (prompts.reason or "")
+    assert "processes" not in (prompts.reason or "")
