@@ -32,6 +32,7 @@ def test_a_shape_has_the_parameters_of_its_name(name: str) -> None:
         ("Qwen/Qwen2.5-7B-Instruct", 32768),
         ("Qwen/Qwen2.5-Math-7B", 4096),
         ("Qwen/Qwen3-8B", 40960),
+        ("Qwen/Qwen3-8B-Base", 32768),
         ("Qwen/Qwen3-4B-Thinking-2507", 262144),
         ("meta-llama/Meta-Llama-3-8B-Instruct", 8192),
         ("meta-llama/Llama-3.3-70B-Instruct", 131072),

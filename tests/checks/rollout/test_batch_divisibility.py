@@ -337,8 +337,8 @@ OPEN = {"batch__per_device": 3, "batch__accumulation": 1, "batch__generations": 
 
 def started_anyhow(gpus: int | None, nodes: int = 1, **settings: int) -> Any:
     """RLD211 of a launch that does not tell its processes, on nodes with so many GPUs."""
-    there = case(**trl("0.24.0", **{**OPEN, **settings}))
-    return judge_one(check, replace(there, gpus=machine(gpus), nodes=nodes))
+    told: dict[str, Any] = trl("0.24.0", **{**OPEN, **settings})
+    return judge_one(check, replace(case(**told), gpus=machine(gpus), nodes=nodes))
 
 
 def test_what_no_number_of_processes_mends_needs_none() -> None:
