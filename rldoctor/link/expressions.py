@@ -1,0 +1,286 @@
+"""What an expression over the settings of a launch comes to, without running it: arithmetic, comparisons, texts,
+members of enumerations, constants of modules. What cannot be worked out is not known."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rldoctor.link.conditions import compared
+from rldoctor.link.provided import Provider
+from rldoctor.link.sources import Source, Sources
+from rldoctor.link.syntax import constants_of, defined_as, last_name, quoted, texts_of
+from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Settings, Value, truth
+
+LONGEST = 32  # a loop that is gone through item by item
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_TEXTS = ("startswith", "endswith", "lower", "upper", "strip", "split", "replace", "removeprefix", "isdigit")
+_BUILT_IN: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (len, int, float, bool, abs, min, max, sum, any, all, round, tuple)
+} | {"list": tuple, "set": lambda items: tuple(dict.fromkeys(items))}
+
+
+@dataclass
+class Frame:
+    """One call: the source and class that it stands in, its local names, the settings that each came from, whether it
+    is certain that it goes on."""
+
+    source: Source
+    owner: str
+    function: str
+    names: dict[str, Value]
+    depth: int
+    tests: tuple[ast.expr, ...] = ()
+    certain: bool = True
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    ends: list[dict[str, Value]] = field(default_factory=list)  # the settings where it may have returned
+
+
+class Expressions(ABC):
+    """Works out expressions; ``attributes`` are the settings by dotted name, ``order`` is the class whose object they
+    are, where there is one, with those above it."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.provider = Provider(sources)
+        self.order: list[tuple[Source, ast.ClassDef]] = []
+        self.attributes: dict[str, Value] = {}
+        self._of_class: dict[str, Value] = {}  # what a class gives names that are no fields
+        self._constants: dict[str, dict[str, ast.expr]] = {}
+        self._enumerations: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    @abstractmethod
+    def returned(self, call: ast.Call, frame: Frame) -> Value:
+        """What a call returns; not known where that is not certain."""
+
+    @abstractmethod
+    def computed(self, setting: str, frame: Frame) -> Value | None:
+        """What a property of the object returns; None where it has none of this name."""
+
+    def value(self, node: ast.expr, frame: Frame) -> Value:
+        """What an expression comes to."""
+        if isinstance(node, ast.Constant):
+            return Known(node.value)
+        setting = self._setting(node, frame)
+        if setting is not None:
+            return self._at(setting, frame)
+        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+            return self._each(node, frame)
+        if isinstance(node, ast.Attribute):
+            return self._member(node, frame)
+        if isinstance(node, ast.Name):
+            return frame.names[node.id] if node.id in frame.names else self._constant(frame.source, node.id)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = [self.value(part, frame) for part in node.elts]
+            known = [part.value for part in parts if isinstance(part, Known)]
+            return Known(tuple(known)) if len(known) == len(parts) else NOT_KNOWN
+        if isinstance(node, ast.BoolOp):
+            return self._joined(node, frame)
+        if isinstance(node, ast.UnaryOp):
+            return self._unary(node, frame)
+        if isinstance(node, ast.Compare):
+            return self._compared(node, frame)
+        if isinstance(node, ast.BinOp):
+            return _computed(node.op, self.value(node.left, frame), self.value(node.right, frame))
+        if isinstance(node, ast.IfExp):
+            holds = truth(self.value(node.test, frame))
+            return NOT_KNOWN if holds is None else self.value(node.body if holds else node.orelse, frame)
+        return self._called(node, frame) if isinstance(node, ast.Call) else NOT_KNOWN
+
+    def _member(self, node: ast.Attribute, frame: Frame) -> Value:
+        """A member of an enumeration of texts, or its ``value``: both are the text; what a class above gives a name."""
+        owner = node.value
+        if node.attr == "value":
+            return self.value(owner, frame) if isinstance(owner, ast.Attribute) else NOT_KNOWN
+        if isinstance(owner, ast.Name) and any(known.name == owner.id for _, known in self.order):
+            return self._of_class.get(node.attr, NOT_KNOWN)
+        members = self._members(owner, frame)
+        return Known(members[node.attr]) if node.attr in members else NOT_KNOWN
+
+    def _members(self, node: ast.expr, frame: Frame) -> Mapping[str, str]:
+        """The members of an enumeration of texts by their names; none of what is no such, or has others beside."""
+        name = node.id if isinstance(node, ast.Name) and node.id not in frame.names else ""
+        key = (frame.source.name, name)
+        if key not in self._enumerations:
+            source, found = class_of(self.sources, *key) if name[:1].isupper() else (None, None)
+            texts = source is not None and found is not None and self._of_texts(source, found)
+            self._enumerations[key] = texts_of(found) if texts and found is not None else {}
+        return self._enumerations[key]
+
+    def _of_texts(self, source: Source, node: ast.ClassDef) -> bool:
+        """Whether a class is an enumeration whose members are texts, by what it is made of."""
+        bases = {last_name(base) for base in node.bases}
+        missing = defined_as(node.body, "_missing_")
+        if missing is not None and any(isinstance(part, ast.Return) for part in ast.walk(missing)):
+            return False  # it takes other texts for its members too
+        if "StrEnum" in bases or bases >= {"str", "Enum"}:
+            return True
+        above = [class_of(self.sources, source.name, name) for name in bases if name not in ("str", "Enum")]
+        return any(s is not None and n is not None and n is not node and self._of_texts(s, n) for s, n in above)
+
+    def _constant(self, source: Source, name: str) -> Value:
+        """What a module gives a name once and for all."""
+        if source.name not in self._constants:
+            self._constants[source.name] = constants_of(source.tree)
+        found = self._constants[source.name].get(name)
+        return self.value(found, Frame(source, "", "", {}, 0)) if found is not None else NOT_KNOWN
+
+    def _setting(self, node: ast.expr, frame: Frame) -> str | None:
+        """The dotted name of the setting that an expression is: ``config.data.seed``, ``config["data"]``,
+        ``config.get("data")``."""
+        owner, name = None, None
+        if isinstance(node, ast.Attribute):
+            owner, name = node.value, node.attr
+        elif isinstance(node, ast.Subscript):
+            owner, name = node.value, quoted(node.slice)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            owner, name = node.func.value, quoted(node.args[0]) if node.args else None
+        elif isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
+            return self._attribute(node, frame)
+        if owner is None or name is None:
+            return None
+        above = self.value(owner, frame)
+        return above.below(name) if isinstance(above, Settings) else None
+
+    def _attribute(self, call: ast.Call, frame: Frame) -> str | None:
+        """The dotted name of the setting that ``getattr`` or ``setattr`` is called for."""
+        above, name = self.value(call.args[0], frame), self.value(call.args[1], frame)
+        named = isinstance(above, Settings) and isinstance(name, Known) and isinstance(name.value, str)
+        return above.below(name.value) if named and isinstance(above, Settings) and isinstance(name, Known) else None
+
+    def _at(self, setting: str, frame: Frame) -> Value:
+        if setting in self.attributes:
+            return self.attributes[setting]
+        if setting in self._of_class:
+            return self._of_class[setting]
+        found = self.computed(setting, frame)
+        if found is not None:
+            return found
+        section = any(name.startswith(f"{setting}.") for name in self.attributes)
+        return Settings(setting) if section else NOT_KNOWN
+
+    def _joined(self, node: ast.BoolOp, frame: Frame) -> Value:
+        ends = isinstance(node.op, ast.Or)  # the truth that decides the whole
+        values = [self.value(part, frame) for part in node.values]
+        truths = [truth(value) for value in values]
+        if ends in truths and None in truths[: truths.index(ends)]:
+            return TRUE if ends else FALSE
+        decided = next((value for value, one in zip(values, truths, strict=True) if one is ends), None)
+        if decided is not None:
+            return decided
+        return NOT_KNOWN if None in truths else values[-1]
+
+    def _unary(self, node: ast.UnaryOp, frame: Frame) -> Value:
+        value = self.value(node.operand, frame)
+        if isinstance(node.op, ast.Not):
+            holds = truth(value)
+            return NOT_KNOWN if holds is None else Known(not holds)
+        number = isinstance(value, Known) and isinstance(value.value, int | float)
+        return (
+            Known(-value.value) if number and isinstance(node.op, ast.USub) and isinstance(value, Known) else NOT_KNOWN
+        )
+
+    def _compared(self, node: ast.Compare, frame: Frame) -> Value:
+        operands = [self.value(part, frame) for part in (node.left, *node.comparators)]
+        results = [
+            truth(compared(op, left, right))
+            for op, left, right in zip(node.ops, operands[:-1], operands[1:], strict=True)
+        ]
+        return FALSE if False in results else NOT_KNOWN if None in results else TRUE
+
+    def _called(self, node: ast.Call, frame: Frame) -> Value:
+        name = last_name(node.func)
+        arguments = [self.value(argument, frame) for argument in node.args]
+        first = arguments[0] if arguments else NOT_KNOWN
+        if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):
+            wanted = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            types = [_TYPES.get(last_name(part)) for part in wanted]
+            if isinstance(first.value, tuple):  # a list, which may be of another library's type
+                return NOT_KNOWN
+            return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
+        if name == "parse_args":
+            return Settings("")
+        if self._members(node.func, frame):  # one that is no member raises before
+            return first
+        if name in _BUILT_IN and isinstance(node.func, ast.Name) and not node.keywords and arguments:
+            values = [argument.value for argument in arguments if isinstance(argument, Known)]
+            try:
+                return Known(_BUILT_IN[name](*values)) if len(values) == len(arguments) else NOT_KNOWN
+            except (TypeError, ValueError, OverflowError):
+                return NOT_KNOWN
+        if isinstance(node.func, ast.Attribute) and name in _TEXTS and all(isinstance(a, Known) for a in arguments):
+            owner = self.value(node.func.value, frame)
+            if isinstance(owner, Known) and isinstance(owner.value, str):
+                try:
+                    made = getattr(owner.value, name)(*(a.value for a in arguments if isinstance(a, Known)))
+                except (TypeError, ValueError):
+                    return NOT_KNOWN
+                return Known(tuple(made) if isinstance(made, list) else made)
+        return self.returned(node, frame)
+
+    def _each(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, frame: Frame) -> Value:
+        """What a comprehension over known items comes to."""
+        one = node.generators[0]
+        through = self.value(one.iter, frame)
+        items = through.value if isinstance(through, Known) and isinstance(through.value, tuple) else None
+        if items is None or len(node.generators) > 1 or not isinstance(one.target, ast.Name) or len(items) > LONGEST:
+            return NOT_KNOWN
+        found: list[Any] = []
+        for item in items:
+            inner = replace(frame, names={**frame.names, one.target.id: Known(item)})
+            tests = [truth(self.value(test, inner)) for test in one.ifs]
+            value = self.value(node.elt, inner)
+            if None in tests or (False not in tests and not isinstance(value, Known)):
+                return NOT_KNOWN
+            if isinstance(value, Known) and False not in tests:
+                found.append(value.value)
+        return Known(tuple(dict.fromkeys(found) if isinstance(node, ast.SetComp) else found))
+
+    def _text(self, node: ast.expr, frame: Frame) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._text(part, frame) for part in node.values)
+        if isinstance(node, ast.FormattedValue):
+            return self._text(node.value, frame)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._text(node.left, frame) + self._text(node.right, frame)
+        value = self.value(node, frame)
+        return str(value.value) if isinstance(value, Known) else "…"
+
+
+def class_of(sources: Sources, module: str, name: str) -> tuple[Source | None, ast.ClassDef | None]:
+    """A class of a module, or one that the module passes on."""
+    source = sources.whole(module)
+    found = defined_as(source.tree.body if source is not None else (), name)
+    if found is None and source is not None:
+        definition = Provider(sources).definition(module, name)
+        source = sources.whole(definition.source.name) if definition is not None else None
+        found = defined_as(source.tree.body if source is not None else (), name)
+    return (source, found) if isinstance(found, ast.ClassDef) else (None, None)
+
+
+def _computed(op: ast.operator, left: Value, right: Value) -> Value:
+    if type(op) not in _ARITHMETIC or not isinstance(left, Known) or not isinstance(right, Known):
+        return NOT_KNOWN
+    numbers = all(isinstance(value, int | float) for value in (left.value, right.value))
+    alike = isinstance(op, ast.Add) and any(
+        isinstance(left.value, kind) and isinstance(right.value, kind) for kind in (str, tuple)
+    )
+    if not numbers and not alike:
+        return NOT_KNOWN
+    try:
+        return Known(_ARITHMETIC[type(op)](left.value, right.value))
+    except (ArithmeticError, TypeError):
+        return NOT_KNOWN

@@ -1,0 +1,112 @@
+"""Small questions to Python syntax: what a statement defines, what an expression is called, what a body is made of."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+
+def defined_as(body: Iterable[ast.stmt], name: str) -> ast.stmt | None:
+    """The class or function of this name, whatever its case."""
+    defined = (n for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    return next((n for n in defined if n.name.lower() == name.lower()), None)
+
+
+def quoted(node: ast.expr) -> str | None:
+    """The text that stands there."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def last_name(node: ast.expr | None) -> str:
+    """``name`` of ``name`` and of ``some.name``; else empty."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def own_name(node: ast.AST) -> str | None:
+    """``name`` of ``self.name``."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
+
+
+def parts_of(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Everything in statements but the bodies of functions defined there."""
+    for node in body:
+        left: list[ast.AST] = [node]
+        while left:
+            part = left.pop()
+            yield part
+            if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+                left += ast.iter_child_nodes(part)
+
+
+def gives(node: ast.stmt, name: str) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    """Whether a statement gives this name a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def yields(function: ast.FunctionDef) -> bool:
+    """Whether calling a function gives a generator."""
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in parts_of(function.body))
+
+
+def validates(decorator: ast.expr) -> bool:
+    """Whether a decorator makes a method one that pydantic runs once the fields are set."""
+    return "model_validator" in ast.unparse(decorator) and "after" in ast.unparse(decorator)
+
+
+def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
+    """The numbers, texts and lists of such that a module gives to names, each once and changed nowhere in it."""
+    stored = Counter(p.id for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store))
+    changed = {
+        p.value.id
+        for p in ast.walk(tree)
+        if isinstance(p, ast.Attribute | ast.Subscript) and isinstance(p.value, ast.Name)
+    }
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+            parts = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
+            if all(isinstance(part, ast.Constant) for part in parts) and stored[name] == 1 and name not in changed:
+                found[name] = value
+    return found
+
+
+def texts_of(node: ast.ClassDef) -> dict[str, str]:
+    """The members of an enumeration that are texts as they stand; none where one has to be worked out."""
+    found: dict[str, str] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            names, value = [last_name(target) for target in statement.targets], quoted(statement.value)
+            if len(names) != 1 or value is None:
+                return {}
+            found[names[0]] = value
+    return found
+
+
+def set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
+    """The fields that ``__post_init__``, a method that is called next, and the methods and properties that these lead
+    to may set, and those that a list of the class names."""
+    methods: dict[str, list[ast.stmt]] = {}
+    for statement in (statement for node in classes for statement in node.body):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            methods.setdefault(statement.name, []).extend(statement.body)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.List | ast.Tuple):
+            yield from filter(None, map(quoted, statement.value.elts))
+    reached, left = set[str](), ["__post_init__", method]
+    while left:
+        name = left.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for part in parts_of(methods.get(name, [])):
+            if isinstance(part, ast.Attribute):
+                left += [part.attr] if part.attr in methods else []
+                if own_name(part) is not None and isinstance(part.ctx, ast.Store):
+                    yield part.attr
+            elif isinstance(part, ast.Call) and last_name(part.func) == "setattr":
+                yield from filter(None, map(quoted, part.args))
