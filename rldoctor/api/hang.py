@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
     from rldoctor.hang.model import RayActor as RayActor
     from rldoctor.hang.model import RayBundles as RayBundles
     from rldoctor.hang.model import RayCluster as RayCluster
+    from rldoctor.hang.model import RayDemand as RayDemand
     from rldoctor.hang.model import Seen as Seen
     from rldoctor.hang.process_state import ProcessState as ProcessState
     from rldoctor.hang.view import StalledRun as StalledRun

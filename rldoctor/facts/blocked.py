@@ -11,7 +11,7 @@ import platform
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,16 +21,18 @@ from rldoctor.facts.proc import PROC, Process, link_of, text_of
 # Numbers of the calls that wait: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 _CALLS: dict[str, dict[int, str]] = {
     "x86_64": {
-        0: "read", 7: "poll", 17: "pread", 19: "read", 23: "select", 45: "recvfrom", 47: "recvfrom", 61: "wait4",
+        0: "read", 1: "write", 7: "poll", 17: "pread", 19: "read", 20: "write", 23: "select", 44: "sendto",
+        45: "recvfrom", 46: "sendto", 47: "recvfrom", 61: "wait4",
         72: "fcntl", 73: "flock", 232: "epoll", 247: "waitid", 270: "select", 271: "poll", 281: "epoll",
         299: "recvfrom",
     },
     "aarch64": {
-        22: "epoll", 25: "fcntl", 32: "flock", 63: "read", 65: "read", 72: "select", 73: "poll", 95: "waitid",
-        207: "recvfrom", 212: "recvfrom", 243: "recvfrom", 260: "wait4",
+        22: "epoll", 25: "fcntl", 32: "flock", 63: "read", 64: "write", 65: "read", 66: "write", 72: "select",
+        73: "poll", 95: "waitid", 206: "sendto", 207: "recvfrom", 211: "sendto", 212: "recvfrom",
+        243: "recvfrom", 260: "wait4",
     },
 }  # fmt: skip
-_ON_FIRST = ("read", "pread", "recvfrom")
+_READS, _WRITES = ("read", "pread", "recvfrom"), ("write", "sendto")
 # A poll over more than these is a loop of events that waits for nobody in particular.
 _MOST_POLLED = 8
 _POLLFD = struct.Struct("iHH")
@@ -48,13 +50,16 @@ class Holder:
 
 @dataclass(frozen=True)
 class Blocked:
-    """``on`` is ``pipe``, ``socket``, ``lock``, ``child`` or ``file``, ``what`` names it for people (a path, an
-    address, empty for a pipe), ``holders`` are the processes on this machine that could end the wait."""
+    """``on`` is ``pipe``, ``socket``, ``full pipe`` or ``full socket`` (it writes), ``lock``, ``child`` or ``file``,
+    ``what`` names it for people (a path, an address, empty for a pipe), ``holders`` are the processes on this machine
+    that could end the wait. ``limit`` is after how many seconds it ends by itself, None for never, 0 where its own
+    timers wake it, too."""
 
     call: str
     on: str
     what: str = ""
     holders: tuple[Holder, ...] = ()
+    limit: float | None = None
 
 
 class Kernel:
@@ -75,10 +80,9 @@ class Kernel:
             return self._child(pid, call, arguments)
         if call in ("flock", "fcntl"):
             return self._lock(pid, call, arguments[0])
-        found = [self._end(pid, call, number) for number in _descriptors(pid, call, arguments)]
-        return next((one for one in found if one is not None and one.holders), None) or next(
-            (one for one in found if one is not None), None
-        )
+        ends = (self._end(pid, call, number) for number in _descriptors(pid, call, arguments))
+        found = sorted((one for one in ends if one is not None), key=lambda one: not one.holders)
+        return replace(found[0], limit=_limit(call, arguments)) if found else None
 
     def reader(self, pipe: str) -> Process | None:
         """The process that reads from a pipe (``pipe:[131]``), the only one that does."""
@@ -106,11 +110,12 @@ class Kernel:
     def _end(self, pid: int, call: str, number: int) -> Blocked | None:
         target = link_of(PROC / str(pid) / "fd" / str(number)) or ""
         if target.startswith("pipe:"):
-            writers = {other for other, mode in self._open.get(target, ()) if mode != os.O_RDONLY}
-            return Blocked(call, "pipe", holders=self._named(writers - {pid}))
+            on, own = ("full pipe", os.O_WRONLY) if call in _WRITES else ("pipe", os.O_RDONLY)
+            others = {other for other, mode in self._open.get(target, ()) if mode != own}
+            return Blocked(call, on, holders=self._named(others - {pid}))
         if target.startswith("socket:"):
             return self._socket(pid, call, target)
-        if target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
+        if target.startswith("/") and call not in _WRITES and not target.startswith(("/dev/", "/proc/")):
             return Blocked(call, "file", target)
         return None
 
@@ -125,7 +130,7 @@ class Kernel:
         # One that nobody has accepted yet is the listener's.
         ends = ends or [row for row in rows if row.listens and row.serves(mine.remote)]
         holders = {p for row in ends for p, _ in self._open.get(f"socket:[{row.inode}]", ())}
-        return Blocked(call, "socket", mine.remote, self._named(holders - {pid}))
+        return Blocked(call, _socket(call), mine.remote, self._named(holders - {pid}))
 
     def _unix_socket(self, pid: int, call: str, target: str) -> Blocked | None:
         end = self._unix.get(target.removeprefix("socket:[").removesuffix("]"))
@@ -134,7 +139,7 @@ class Kernel:
         peer, path = end
         holders = {other for other, _ in self._open.get(f"socket:[{peer}]", ())}
         # Both ends in one process are how a loop of events wakes itself; what it forks has them, too.
-        return None if pid in holders else Blocked(call, "socket", path or "a socket", self._named(holders))
+        return None if pid in holders else Blocked(call, _socket(call), path or "a socket", self._named(holders))
 
     @cached_property
     def _unix(self) -> Mapping[str, tuple[str, str]]:
@@ -188,9 +193,24 @@ def _address(text: str) -> str:
     return f"[{shown}]:{int(port, 16)}" if len(raw) == 16 else f"{shown}:{int(port, 16)}"
 
 
+def _socket(call: str) -> str:
+    return "full socket" if call in _WRITES else "socket"
+
+
+def _limit(call: str, arguments: list[int]) -> float | None:
+    """After how many seconds a call ends by itself (see :class:`Blocked`). A poll has milliseconds, negative for no
+    limit, or the address of a limit, which is not read."""
+    if call in (*_READS, *_WRITES):
+        return None
+    limit = arguments[2]
+    if call != "poll" or limit >> 32 not in (0, 0xFFFF_FFFF):
+        return 0.0
+    return None if limit & 0x8000_0000 else (limit & 0xFFFF_FFFF) / 1000
+
+
 def _descriptors(pid: int, call: str, arguments: list[int]) -> list[int]:
     """The file descriptors that a call waits on."""
-    if call in _ON_FIRST:
+    if call in (*_READS, *_WRITES):
         return arguments[:1]
     if call == "poll" and 0 < arguments[1] <= _MOST_POLLED:
         raw = _memory(pid, arguments[0], _POLLFD.size * arguments[1])

@@ -33,12 +33,15 @@ class Process:
 
 @dataclass(frozen=True)
 class Task:
-    """A thread as the kernel sees it. ``ticks`` is its processor time so far."""
+    """A thread as the kernel sees it. ``ticks`` is its processor time so far, ``switches`` how often it gave up the
+    processor by itself, ``moved`` the bytes that it has read and written (sockets are not counted)."""
 
     name: str
     state: str
     ticks: int
     wait: str | None
+    switches: int | None = None
+    moved: int | None = None
 
 
 def table() -> dict[int, Process]:
@@ -131,8 +134,18 @@ def waited(pid: int) -> float:
 
 def switches(pid: int) -> int | None:
     """How often its main thread gave up the processor by itself."""
-    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text_of(PROC / str(pid) / "status"), re.MULTILINE)
+    return _switches(PROC / str(pid))
+
+
+def _switches(place: Path) -> int | None:
+    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text_of(place / "status"), re.MULTILINE)
     return int(found[1]) if found else None
+
+
+def _moved(place: Path) -> int | None:
+    # A call counts once it has come back, what it does to a disk meanwhile (proc(5), /proc/pid/io).
+    found = re.findall(r"^(?:rchar|wchar|read_bytes|write_bytes): (\d+)", text_of(place / "io"), re.MULTILINE)
+    return sum(map(int, found)) if found else None
 
 
 def tasks(pid: int) -> dict[int, Task]:
@@ -148,7 +161,8 @@ def tasks(pid: int) -> dict[int, Task]:
         if stat is not None:
             name, fields = stat
             wait = text_of(place / "wchan").strip("0 \n")
-            found[number] = Task(name, fields[0], int(fields[11]) + int(fields[12]), wait or None)
+            spent = int(fields[11]) + int(fields[12])
+            found[number] = Task(name, fields[0], spent, wait or None, _switches(place), _moved(place))
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rldoctor.hang.graph import worker_of
-from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, Seen
+from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, RayDemand, Seen
 from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import IDLE, ProcessState, process_states
 from rldoctor.hang.rendezvous import world
@@ -52,11 +52,12 @@ class Behind:
 
 @dataclass(frozen=True)
 class Pending:
-    """What a Ray cluster has not placed."""
+    """What a Ray cluster has not placed. ``never`` is what tasks or actors wait for that no node has."""
 
     cluster: RayCluster
     actors: tuple[RayActor, ...]
     groups: tuple[RayBundles, ...]
+    never: tuple[RayDemand, ...] = ()
 
     @property
     def demands(self) -> list[dict[str, float]]:
@@ -138,14 +139,22 @@ def quiet(hang: Hang) -> float | None:
 
 
 def pending(hang: Hang) -> list[Pending]:
-    """The Ray clusters with actors or placement groups that are not placed."""
+    """The Ray clusters with actors or placement groups that are not placed, or tasks that no node can ever take: tasks
+    that wait for their turn are a healthy queue."""
     found = []
     for cluster in hang.ray:
         actors = tuple(actor for actor in cluster.actors if actor.state in _UNPLACED)
         groups = tuple(group for group in cluster.bundles if group.state in _UNPLACED)
-        if actors or groups:
-            found.append(Pending(cluster, actors, groups))
+        never = tuple(demand for demand in cluster.demands if not cluster.grows and _beyond(cluster, demand))
+        if actors or groups or never:
+            found.append(Pending(cluster, actors, groups, never))
     return found
+
+
+def _beyond(cluster: RayCluster, demand: RayDemand) -> bool:
+    """Whether no node of the cluster has what is waited for, however little is used of it."""
+    needs = demand.resources.items()
+    return bool(cluster.nodes) and not any(all(node.get(n, 0.0) >= x for n, x in needs) for node in cluster.nodes)
 
 
 def behind(hang: Hang) -> list[Behind]:

@@ -84,6 +84,8 @@ def chain(hang: Hang, state: ProcessState) -> list[str]:
 
 _ON = {
     "pipe": "it reads a pipe that {who} writes to",
+    "full pipe": "it writes to a full pipe, whose reader is {who}",
+    "full socket": "it writes to a full socket to {what}, whose reader is {who}",
     "socket": "it reads from {what}, served by {who}",
     "lock": "it waits for the lock on {what}, held by {who}",
     "child": "it waits for {who} to end",

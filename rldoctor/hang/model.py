@@ -19,7 +19,9 @@ class Thread:
     """One thread that runs Python. ``frames`` are those of the last sample, innermost last, ``earlier`` what other
     samples showed instead, each once. ``cpu`` is its use in cores over the time watched, ``state`` the kernel's letter
     (``S`` sleeps, ``R`` runs, ``D`` waits for a device, ``T`` is stopped), ``wait`` the kernel function that it sleeps
-    in, ``blocked`` what it waits on there, ``places`` the ranks that its variables name (see ``hang.stacks``)."""
+    in, ``blocked`` what it waits on there, ``woken`` how often that woke it over the time watched, ``moved`` the bytes
+    that it read and wrote meanwhile (sockets left out), ``places`` the ranks that its variables name (see
+    ``hang.stacks``)."""
 
     id: int | None
     name: str
@@ -30,6 +32,8 @@ class Thread:
     state: str | None = None
     wait: str | None = None
     blocked: Blocked | None = None
+    woken: int | None = None
+    moved: int | None = None
     places: dict[str, int] = field(default_factory=dict)
 
 

@@ -18,6 +18,10 @@ from rldoctor.logs.stages import stage_of
 IDLE = 0.05
 # Of one wait after the other the samples may all show the same; who only spins in one does not give the processor up.
 ALTERNATES = 20.0
+# A thread that waits for bytes is woken by them alone; once may be the end of what was sent before.
+_BYTES, _TRANSFERS = ("pipe", "socket", "full pipe", "full socket"), 2
+# So many bytes are data, and not a flag that is asked for again and again.
+_MUCH = 1 << 16
 # What serves a run and does not itself run it.
 _SERVES = ("launcher", "helper", "ray service", "ray idle")
 # vLLM names its processes only where setproctitle is installed; their frames always tell.
@@ -44,16 +48,29 @@ class ProcessState:
 
     @cached_property
     def moving(self) -> bool:
-        """Whether it was somewhere else in another sample, or computes between one wait and the next; without stacks,
-        whether it used the processor."""
+        """Whether it was somewhere else in another sample, computes between one wait and the next, or gets bytes;
+        without stacks, whether it used the processor."""
         if not self.seen.samples:
             return (self.seen.cpu or 0.0) > IDLE
+        if self.transfers:
+            return True
         if self.thread is not None and self.thread.main and self.wait is not None:
             alternates = (self.seen.switches or 0.0) > ALTERNATES
             if alternates and (self.cpu or 0.0) > IDLE:
                 return True
         earlier = self.thread.earlier if self.thread is not None else ()
         return any(_at(frames) != _at(self.frames) for frames in earlier)
+
+    @property
+    def transfers(self) -> bool:
+        """Whether it gets or gives bytes, however slowly: a download, a pipe, a slow disk. Ranks that meet exchange
+        none of their data there."""
+        if self.thread is None or (self.wait is not None and self.wait.kind in MEETS):
+            return False
+        if (self.thread.moved or 0) >= _MUCH:
+            return True
+        blocked = self.thread.blocked
+        return blocked is not None and blocked.on in _BYTES and (self.thread.woken or 0) >= _TRANSFERS
 
     @property
     def cpu(self) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_state.py"
 TIME_LIMIT = 30.0
 _ADDRESS = re.compile(r"--gcs-address=(\S+:\d+)$")
 _WORKER = re.compile(r"--python_worker_command=(\S+)")
+# These come and go with what they are called after.
+_OF_A_PLACE = re.compile(r"^node:|_group_|^implicit_resource_")
 
 
 class NoAnswerError(Exception):
@@ -80,7 +82,7 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
             version=str(reported.get("version", "")),
             actors=tuple(_actor(actor) for actor in reported["actors"]),
             bundles=msgspec.convert(reported["bundles"], tuple[RayBundles, ...]),
-            demands=msgspec.convert(reported["demands"], tuple[RayDemand, ...]),
+            demands=tuple(_demands(msgspec.convert(reported["demands"], tuple[RayDemand, ...]))),
             total=_resources(reported.get("total")),
             available=_resources(reported.get("available")),
             nodes=tuple(_resources(node["resources"]) for node in nodes),
@@ -102,7 +104,13 @@ def _actor(reported: dict[str, Any]) -> RayActor:
     return replace(actor, kind=plain(actor.kind), name=plain(actor.name), death=redact.text(plain(actor.death)))
 
 
+def _demands(reported: Iterable[RayDemand]) -> Iterator[RayDemand]:
+    for demand in reported:
+        if resources := _resources(demand.resources):
+            yield replace(demand, resources=resources)
+
+
 def _resources(reported: object) -> dict[str, float]:
-    """Resources that are asked for by a number; what names a node is not."""
+    """Resources that are asked for by a number; what names a node, a placement group or a label is not."""
     found = reported if isinstance(reported, dict) else {}
-    return {name: float(n) for name, n in found.items() if not name.startswith("node:") and isinstance(n, int | float)}
+    return {name: float(n) for name, n in found.items() if not _OF_A_PLACE.search(name) and isinstance(n, int | float)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from rldoctor.frameworks import trainers
@@ -104,6 +105,7 @@ def _short(command: list[str]) -> str:
     if not command:
         return "?"
     program = Path(command[0]).name
-    if not program.startswith("python") or "-c" in command[1:2]:
+    if not program.startswith("python"):
         return program
-    return next((Path(part).name for part in command[1:] if not part.startswith("-")), program)
+    options = list(takewhile(lambda part: part.startswith("-"), command[1:]))
+    return program if "-c" in options else next((Path(part).name for part in command[1 + len(options) :]), program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,7 @@ class Watched:
         last = seen[-1] if seen else None
         long = self.times[-1] - self.times[0] if self.times else 0.0
         cpu = round((seen[-1].ticks - seen[0].ticks) / proc.TICKS / long, 3) if len(seen) > 1 and long > 0 else None
+        blocked = self.blocked.get(stack.thread) if stack.thread is not None else None
         return Thread(
             id=stack.thread,
             name=stack.name or (last.name if last else ""),
@@ -91,9 +93,26 @@ class Watched:
             cpu=cpu,
             state=last.state if last and len({task.state for task in seen}) == 1 else "S" if last else None,
             wait=last.wait if last else None,
-            blocked=self.blocked.get(stack.thread) if stack.thread is not None else None,
+            blocked=blocked,
+            woken=_woken(blocked, _grown([task.switches for task in seen]), long),
+            moved=_grown([task.moved for task in seen]),
             places=stack.places,
         )
+
+
+def _grown(counts: Sequence[int | None]) -> int | None:
+    """By how much a counter grew from the first look to the last."""
+    known = [count for count in counts if count is not None]
+    return known[-1] - known[0] if len(known) > 1 else None
+
+
+def _woken(blocked: Blocked | None, switched: int | None, seconds: float) -> int | None:
+    """How often what a thread waits for woke it, without the ends of its own time limit."""
+    if blocked is None or switched is None:
+        return None
+    if blocked.limit is None:
+        return switched
+    return max(switched - math.ceil(seconds / blocked.limit), 0) if blocked.limit else 0
 
 
 def watch(run: Run, seconds: float, py_spy: str | None) -> tuple[list[Watched], Kernel]:

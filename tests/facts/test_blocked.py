@@ -35,6 +35,8 @@ WAITS = {
         "import os, signal\nimport multiprocessing\nmanager = multiprocessing.get_context('fork').Manager()\n"
         "held = manager.dict()\nos.kill(manager._process.pid, signal.SIGSTOP)\nheld['a'] = 1"
     ),
+    "full socket": "import socket\none = socket.create_connection(('127.0.0.1', {port}))\none.sendall(bytes(1 << 26))",
+    "full pipe": TOOL + "subprocess.Popen(run, stdin=subprocess.PIPE).stdin.write(bytes(1 << 20))",
     "own pair": "import socket\none, other = socket.socketpair()\none.recv(1)",
     "lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.flock(opened, fcntl.LOCK_EX)",
     "record lock": "import fcntl\nopened = open({lock!r}, 'w')\nfcntl.lockf(opened, fcntl.LOCK_EX)",
@@ -75,7 +77,9 @@ def blocked(tmp_path: Path) -> object:
 Look = Callable[[str, str | None], tuple[int, Blocked | None]]
 
 
-@pytest.mark.parametrize(("way", "on"), [("pipe", "pipe"), ("child", "child"), ("captured", "pipe")])
+@pytest.mark.parametrize(
+    ("way", "on"), [("pipe", "pipe"), ("child", "child"), ("captured", "pipe"), ("full pipe",) * 2]
+)
 def test_a_tool_that_it_started(way: str, on: str, blocked: Look) -> None:
     pid, found = blocked(WAITS[way], on)
     assert found is not None and found.on == on
@@ -94,6 +98,18 @@ def test_a_socket_of_this_host(way: str, blocked: Look) -> None:
 def test_a_server_that_has_not_even_accepted(way: str, blocked: Look) -> None:
     _, found = blocked(WAITS[way], "socket")
     assert found is not None and found.on == "socket" and found.what.startswith("127.0.0.1:")
+    assert [holder.pid for holder in found.holders] == [os.getpid()]
+
+
+@pytest.mark.parametrize(("way", "limit"), [("socket", None), ("with a time limit", 600.0)])
+def test_when_a_wait_ends_by_itself(way: str, limit: float | None, blocked: Look) -> None:
+    _, found = blocked(WAITS[way], "socket")
+    assert found is not None and found.limit == limit
+
+
+def test_a_server_that_does_not_read(blocked: Look) -> None:
+    _, found = blocked(WAITS["full socket"], "full socket")
+    assert found is not None and found.on == "full socket"
     assert [holder.pid for holder in found.holders] == [os.getpid()]
 
 

@@ -74,3 +74,8 @@ def test_ranks_of_other_launchers(command: str, variables: dict[str, str], paren
 
 def test_rank_of_a_tensor_parallel_worker() -> None:
     assert role_of(["VLLM::Worker_TP1"], PYTHON, RANK3, {}).rank == "1"
+
+
+def test_code_that_is_given_in_the_command_is_no_name() -> None:
+    command = ["/usr/bin/python3", "-B", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(4)"]
+    assert role_of(command, PYTHON, {}, {}).name == "python3"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from rldoctor.api import Finding, Outcome, Severity
 from rldoctor.facts.blocked import Blocked, Holder
 from rldoctor.hang.model import (
@@ -229,6 +231,20 @@ class TestRanks:
         idle = seen(9, ENGINE_IDLE, role="engine")
         assert "RLD321" in verdict(rank(0, GENERATE), rank(1, ALL_REDUCE), idle)
 
+    @pytest.mark.parametrize(("on", "woken", "stands"), [
+        ("socket", 8, False), ("full pipe", 3, False), ("socket", 0, True), ("pipe", 1, True), ("lock", 8, True),
+    ])  # fmt: skip
+    def test_a_rank_that_gets_or_gives_bytes_is_no_stall(self, on: str, woken: int, stands: bool) -> None:
+        slow = rank(1, REWARD)
+        thread = replace(slow.threads[0], blocked=Blocked(call="read", on=on), woken=woken)
+        assert bool(verdict(rank(0, ALL_REDUCE), replace(slow, threads=(thread,)))) is stands
+
+    @pytest.mark.parametrize(("moved", "stands"), [(1 << 20, False), (200, True)])
+    def test_a_checkpoint_that_grows_is_no_stall(self, moved: int, stands: bool) -> None:
+        slow = rank(1, SAVE)
+        thread = replace(slow.threads[0], moved=moved)
+        assert bool(verdict(rank(0, ALL_REDUCE), replace(slow, threads=(thread,)))) is stands
+
     def test_a_rank_that_waits_for_a_tool_at_work_is_no_stall(self) -> None:
         waits = rank(1, (MAIN, Frame("/usr/lib/python3.11/subprocess.py", 1, "Popen.wait")))
         for cpu, stalled in ((0.9, False), (0.0, True)):
@@ -363,6 +379,20 @@ class TestRay:
         )
         (finding,) = verdict(seen(1, REWARD), ray=(reported,))["RLD602"]
         assert finding.severity is Severity.WARNING and "0 GPU free of 8 GPU" in finding.message
+
+    def test_a_task_that_no_node_can_take(self) -> None:
+        asks = (RayDemand(resources={"CPU": 1.0, "judge": 1.0}, count=2),)
+        said = verdict(seen(1, REWARD), ray=(self.cluster({"CPU": 8.0}, actors=(), demands=asks),))
+        assert list(said) == ["RLD602"]
+        assert "asked for 1 CPU, 1 judge on one node, and no node has that" in said["RLD602"][0].message
+        grows = self.cluster({"CPU": 8.0}, actors=(), demands=asks, grows=True)
+        assert "RLD602" not in verdict(seen(1, REWARD), ray=(grows,))
+
+    def test_tasks_that_wait_for_their_turn_are_a_healthy_queue(self) -> None:
+        asks = (RayDemand(resources={"CPU": 1.0}, count=500),)
+        free = {"total": {"CPU": 8.0}, "available": {"CPU": 0.0}}
+        queue = self.cluster({"CPU": 8.0}, actors=(), demands=asks, **free)
+        assert "RLD602" not in verdict(seen(1, REWARD), ray=(queue,))
 
     def test_a_strict_group_that_fits_bundle_by_bundle_and_never_as_a_whole(self) -> None:
         group = RayBundles(name="pool", state="PENDING", strategy="STRICT_SPREAD", bundles=({"CPU": 1.0},) * 3)

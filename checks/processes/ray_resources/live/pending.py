@@ -13,7 +13,7 @@ from ..placing import Group, Placement, holds, place
 from ..room import SHOWN, WAYS, count, lacks, largest, nodes, said
 
 if TYPE_CHECKING:
-    from rldoctor.api.hang import RayActor, RayBundles, RayCluster
+    from rldoctor.api.hang import RayActor, RayBundles, RayCluster, RayDemand
 
 
 @check.observed(needs=["observations.hang"])
@@ -24,7 +24,14 @@ def pending(case: Case) -> Iterator[Finding | Reach]:
         lacking = next((text for text in run.record.lacking if text.startswith("Ray")), None)
         raise NotApplicable(lacking or "the run uses no Ray")
     for waiting in run.pending:
-        cluster, evidence = waiting.cluster, (*_actors(waiting.actors), *_groups(waiting.groups))
+        cluster, evidence = (
+            waiting.cluster,
+            (
+                *_actors(waiting.actors),
+                *_groups(waiting.groups),
+                *_demands(waiting.never),
+            ),
+        )
         beyond = next((one for one in waiting.demands if not any(holds(node, one) for node in cluster.nodes)), None)
         held = next(iter(waiting.demands), None)
         unplaced = next(_unplaced(cluster, waiting.groups), None)
@@ -32,7 +39,7 @@ def pending(case: Case) -> Iterator[Finding | Reach]:
             yield _never(cluster, beyond, evidence)
         elif unplaced is not None:
             yield _never_together(cluster, *unplaced, evidence)
-        elif held is not None:
+        elif held is not None and (waiting.actors or waiting.groups):
             yield check.finding(
                 f"{len(evidence)} actors or placement groups wait for {said(held)}, which the cluster has and others "
                 f"hold: {said(cluster.available, held)} free of {said(cluster.total, held)}",
@@ -106,6 +113,13 @@ def _actors(waiting: tuple[RayActor, ...]) -> list[Evidence]:
     return [
         Evidence(text=f"actor {actor.name or actor.kind} ({actor.kind}) is {actor.state}", source="ray list actors")
         for actor in waiting[:SHOWN]
+    ]
+
+
+def _demands(never: tuple[RayDemand, ...]) -> list[Evidence]:
+    return [
+        Evidence(text=f"{count(one.count, 'task')} or actors wait for {said(one.resources)}", source="ray status")
+        for one in never[:SHOWN]
     ]
 
 
