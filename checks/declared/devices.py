@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, cite
 
 VISIBLE = "env.CUDA_VISIBLE_DEVICES"
+# Other vendors' devices: a launch that names them says nothing of CUDA's.
+_OTHERS = ("env.ASCEND_RT_VISIBLE_DEVICES", "env.HIP_VISIBLE_DEVICES", "env.ROCR_VISIBLE_DEVICES")
 CHOSEN = "process.devices"
 # Devices that the scheduler gives to a task: the file that asks for them need not be read on such a node.
 ALLOCATED = "scheduler.visible"
@@ -49,7 +51,8 @@ def machine_evidence(case: Case) -> tuple[Evidence, ...]:
 
 def visible(case: Case, plan: RolloutPlan) -> Visible | None:
     """What the processes of ``plan`` see: what the launcher chose, else CUDA_VISIBLE_DEVICES, else what the scheduler
-    is asked for, else every device of the machine. None where that cannot be read or is not known."""
+    is asked for, else every device of the machine. None where that cannot be read or is not known, and where the launch
+    names devices of another vendor."""
     for option in (CHOSEN, VISIBLE):
         setting = plan.get(option)
         if setting is None or (setting.value is None and setting.unknown is None):
@@ -59,6 +62,8 @@ def visible(case: Case, plan: RolloutPlan) -> Visible | None:
         ids = _listed(setting.value)
         if ids is not None:
             return Visible(ids, cite(plan, option), listed=True)
+    if any(plan.get(option) is not None for option in _OTHERS):
+        return None
     allocated = plan.get(ALLOCATED)
     if allocated is not None:
         if allocated.value is None:

@@ -65,6 +65,10 @@ def test_another_vendors_devices_are_not_judged() -> None:
     case = launch(gpus=2, **TORCHRUN, process__nproc=8)
     assert case.gpus is not None
     assert quiet(check, **TORCHRUN, process__nproc=8, env__HIP_VISIBLE_DEVICES="0,1")
+    # A launch for NPUs, on a machine with CUDA devices.
+    npus: dict[str, Any] = {"env__ASCEND_RT_VISIBLE_DEVICES": "0,1", "gpus": 8}
+    assert quiet(check, "ms-swift", version="4.5.2", **SWIFT, process__nproc=2, **npus)
+    assert quiet(check, **TORCHRUN, process__nproc=16, **npus)
 
 
 def test_ms_swift_spreads_a_model_over_devices() -> None:
