@@ -55,12 +55,12 @@ _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&
 # reg add ... /v NAME ... /d value
 _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
-    rf"[ \t][^\n]{{0,40}}?[ \t]/d[ \t]{{1,4}}|{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
+    rf"[ \t][^\n]{{0,40}}?[ \t][/_]d[ \t]{{1,4}}|{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     r"|</\w{1,20}>\s{0,80}<(?i:value)>"
 )
 _ENTRYS_NAME = expression(
-    rf"(?:(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t]/v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
+    rf"(?:(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
 )
 _ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"

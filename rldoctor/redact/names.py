@@ -200,8 +200,10 @@ def is_random(run: str) -> bool:
 
 
 def is_long_and_random(value: str) -> bool:
-    """Whether a value is as long as keys in base64 are, of which some have few digits."""
-    return len(value) >= 32 and _takes_turns(value, 1)
+    """Whether a value is as long as keys in base64 are, of which some have few digits or few changes; their padding
+    tells them, too."""
+    padded = value.endswith("=") and all(any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit))
+    return len(value) >= 32 and (padded or _takes_turns(value, 1))
 
 
 def _takes_turns(run: str, each: int) -> bool:
