@@ -43,7 +43,7 @@ _TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0
 _JOINED = expression(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
-    rf"|[\uff1a\uff1d]|:(?![/:?]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
+    rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")

@@ -476,3 +476,10 @@ NAMED = "defaultdict(<class 'str'>, {'HF_TOKEN': 'Canary65hdrb63PJBNA18q'})"
 def test_a_mark_tells_no_secret_that_is_in_the_name(held: dict[str, str]) -> None:
     shown = str(redact.tree(held))
     assert "Canary" not in shown and "hunter2" not in shown
+
+
+def test_the_letters_of_a_name_in_a_secret_make_no_name_of_it() -> None:
+    redact.begin({})
+    assert redact.text("index-url=https://Canary71gxau21BMVPW25q:@h/simple") == (
+        "index-url=https://<removed:credentials>@h/simple"
+    )
