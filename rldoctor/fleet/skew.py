@@ -26,10 +26,12 @@ _OF_MEMORY = frozenset({"memory_limit", "locked_memory"})
 _RUNTIMES = frozenset({"libc", "glibcxx"})
 _BYTES = frozenset({"memory_total", "memory_limit", "shm_total", "locked_memory"})
 _TOLERANCE = 0.05
-# What each node, task or process has of its own.
+# What each node, task or process has of its own: its rank (an adapter's rank is a size), the job's number, where it
+# listens itself. Where all meet is no such place, and nodes of two Slurm jobs are no cluster.
 _OWN_VARIABLES = re.compile(
-    r"(?:LOCAL_|GROUP_|ROLE_|NODE_|OMPI_COMM_WORLD_(?:LOCAL_|NODE_)?|PMIX?_)?RANK|TORCHELASTIC_(?!ERROR)\w*"
-    r"|VLLM_(?:HOST_IP|DP_RANK\w*|PORT)|RAY_(?:NODE_\w*|RAYLET_\w*|WORKER_\w*|JOB_ID)"
+    r"(?!\w*(?:LORA|LOW|ADAPTER)_RANK$)(?:\w+_)?RANK|TORCHELASTIC_(?!ERROR)\w*|(?!SLURM_)\w+_JOB_?ID"
+    r"|(?!\w*(?:MASTER|SERVER|HEAD)_)\w+_(?:PORT|HOST|HOSTNAME)"
+    r"|VLLM_(?:HOST_IP|DP_RANK\w*)|RAY_(?:NODE_\w*|RAYLET_\w*|WORKER_\w*)"
     r"|NVIDIA_VISIBLE_DEVICES|NCCL_HOSTID|PYTHONHASHSEED"
 )
 _OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "engine.data_parallel_start_rank"})
@@ -37,6 +39,8 @@ _OWN_SETTINGS = frozenset({"process.node_rank", "engine.data_parallel_rank", "en
 _MEETING = re.compile(r"MASTER_\w+|RAY_ADDRESS")
 _RAY, _COMPILERS = "RAY_ADDRESS", "compilers"
 _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
+# A folder that is called after a job; releases have fewer digits.
+_JOB_FOLDER = re.compile(r"(?<=/)(?:job[-_.]?)?\d{4,}(?=[/:]|$)")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # From this share of different values on, a variable is a name and no setting.
 _NAMES = 0.5
@@ -255,7 +259,7 @@ def _reported(section: str, facts: Mapping[str, Any], host: str) -> Iterator[tup
         elif isinstance(value, str) and section == "environment" and _is_secret(name, value):
             yield name, redact.mark(name)
         elif isinstance(value, str) and section in ("environment", "plan") and not _MEETING.fullmatch(name):
-            yield name, _UUID.sub("(id)", _without_host(value, host))
+            yield name, _JOB_FOLDER.sub("(id)", _UUID.sub("(id)", _without_host(value, host)))
         else:
             yield name, value if isinstance(value, Hashable) else str(value)
     if section == "host":

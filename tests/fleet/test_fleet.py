@@ -128,6 +128,22 @@ def test_two_halves_of_a_cluster(tmp_path: Path) -> None:
     assert len(only.nodes) == 4 and only.differs[0].others == "570.86.10"
 
 
+@pytest.mark.parametrize(("name", "here", "there", "differs"), [
+    ("ACCELERATE_LOCAL_RANK", "0", "1", False), ("HF_JOB_ID", "a", "b", False), ("SGLANG_PORT", "1", "2", False),
+    ("VLLM_NIXL_SIDE_CHANNEL_HOST", "10.0.0.1", "10.0.0.2", False),
+    ("HF_HOME", "/scratch/70012/hf", "/scratch/70013/hf", False), ("HF_HOME", "/a/hf", "/b/hf", True),
+    ("VLLM_LORA_RANK", "8", "16", True), ("MASTER_PORT", "1", "2", True), ("SLURM_JOB_ID", "1", "2", True),
+    ("VLLM_DP_MASTER_PORT", "1", "2", True), ("LD_LIBRARY_PATH", "/usr/local/cuda-12", "/usr/local/cuda-13", True),
+])  # fmt: skip
+def test_what_a_node_has_of_its_own_is_known_by_its_kind(
+    name: str, here: str, there: str, differs: bool, tmp_path: Path
+) -> None:
+    def with_(value: str) -> Change:
+        return lambda bundle: bundle["environment"].update({name: value})
+
+    assert bool(fleet(tmp_path, *[with_(here)] * 5, with_(there)).classes) is differs
+
+
 def test_a_variable_that_every_node_has_otherwise_is_a_name(tmp_path: Path) -> None:
     def named(number: int) -> Change:
         return lambda bundle: bundle["environment"].update(SLURM_MY_OWN=f"rack-{number}")
