@@ -73,7 +73,8 @@ def chain(hang: Hang, state: ProcessState) -> list[str]:
         then = _state(seen) if seen is not None else None
         who = then.label if then is not None else f"{holder.name} (pid {holder.pid})" if holder is not None else ""
         known = then is not None and then.place is not None
-        said.append(_ON[blocked.on].format(what=blocked.what, who=who or "nobody here")
+        # A record that a newer release collected may name a kind of its own.
+        said.append(_ON.get(blocked.on, "it waits for {what}").format(what=blocked.what, who=who or "nobody here")
                     + (f", which {then.where}" if then is not None and known else ""))  # fmt: skip
         if then is None:
             break

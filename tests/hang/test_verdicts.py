@@ -233,6 +233,7 @@ class TestRanks:
 
     @pytest.mark.parametrize(("on", "woken", "stands"), [
         ("socket", 8, False), ("full pipe", 3, False), ("socket", 0, True), ("pipe", 1, True), ("lock", 8, True),
+        ("a kind of a newer release", 0, True),
     ])  # fmt: skip
     def test_a_rank_that_gets_or_gives_bytes_is_no_stall(self, on: str, woken: int, stands: bool) -> None:
         slow = rank(1, REWARD)
