@@ -3,8 +3,8 @@
 What it looks for
     A master address of this machine alone in a run over several nodes, none at all where ms-swift or accelerate start
     one, a port outside the range or taken already, one port for two launches of a file that run at the same time,
-    TRL's fixed port of colocated engines. In a log: sockets that time out, fail to listen or cannot resolve a name, and
-    torchelastic's rendezvous errors.
+    nodes that join Ray at another port than the head's, TRL's fixed port of colocated engines. In a log: sockets that
+    time out, fail to listen or cannot resolve a name, and torchelastic's rendezvous errors.
 
 Why it hurts
     Each node waits for itself, or for a host that does not answer, until the time limit. A taken port ends the second
@@ -165,6 +165,23 @@ def port_of_two_servers(case: Case) -> Iterator[Finding | Reach]:
         )
         return
     yield Reach(f"no other server of the file listens at port {port}")
+
+
+@check.declared(needs=["plan.ray.head_port", "plan.ray.joined_port"])
+def port_of_rays_head(case: Case) -> Iterator[Finding | Reach]:
+    """The port at which the file's head of Ray listens, and the one at which its further nodes look for it."""
+    plan = plan_of(case)
+    listens, joined = plan.value("ray.head_port"), plan.value("ray.joined_port")
+    if listens == joined:
+        yield Reach(f"Ray's head listens at port {listens}, where the further nodes join")
+        return
+    yield check.finding(
+        f"further nodes are to join Ray at port {joined}, and the head that the file starts listens at {listens}: "
+        "they find nobody there, and the cluster stays one node",
+        evidence=cite(plan, "ray.joined_port", "ray.head_port"),
+        fixes=(Fix(title=f"join the head where it listens: ray start --address=HEAD:{listens}"),),
+        url="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
+    )
 
 
 def _meets_at(reported: Mapping[str, Any]) -> int | None:

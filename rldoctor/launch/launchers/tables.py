@@ -163,6 +163,8 @@ DEEPSPEED = {
 }
 RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "runtime_env": "ray.runtime_env"}
 RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
+# ray/_private/ray_constants.py DEFAULT_PORT
+RAY_PORT = 6379
 # Flags of the launchers that take no value, so that the script after them is not taken for one.
 FLAGS = frozenset(
     {

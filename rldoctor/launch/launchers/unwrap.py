@@ -17,6 +17,7 @@ from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
 from rldoctor.formats.values import Unresolved
+from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers import mpi
 from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
 from rldoctor.launch.launchers.tables import (
@@ -29,6 +30,7 @@ from rldoctor.launch.launchers.tables import (
     ENV_FILES,
     FLAGS,
     PRIVATE_MEMORY,
+    RAY_PORT,
     RAY_START,
     RAY_SUBMIT,
     REMOTE,
@@ -128,10 +130,25 @@ def _finish(name: str, program: Program) -> Program:
         program.script = name = program.words[0].value
         program.python, program.shell = name.endswith(".py"), name.endswith(".sh")
     if name == "ray start":
-        take(program, RAY_START, words, "")
-        program.process["ray.started"] = Setting(value=True, how="ray start")
+        _ray_start(program, words)
     program.entry, program.words = name, words
     return program
+
+
+def _ray_start(program: Program, words: Sequence[Word]) -> None:
+    """Ray on one node, and the port of its head where the words themselves give it: a variable's may be the
+    caller's."""
+    given = take(program, RAY_START, words, "")
+    program.process["ray.started"] = Setting(value=True, how="ray start")
+    if "head" in given:
+        port = given.get("port")
+        if port is None:
+            program.process["ray.head_port"] = Setting(value=RAY_PORT, how="Ray's default")
+        elif re.fullmatch(r"(--port=)?[1-9]\d*", port.raw):
+            program.process["ray.head_port"] = launcher_setting("ray.head_port", port)
+    elif "address" in given and (found := re.search(r":(\d+)$", given["address"].raw.strip("\"'"))):
+        joined = replace(given["address"], value=int(found[1]))
+        program.process["ray.joined_port"] = launcher_setting("ray.joined_port", joined)
 
 
 def _env(program: Program, file: str, files: Files) -> bool:

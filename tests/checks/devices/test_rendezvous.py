@@ -194,6 +194,30 @@ def test_two_servers_at_the_same_time_listen_at_one_port(tmp_path: Path, port: i
     )
 
 
+@pytest.mark.parametrize(
+    ("head", "joined", "fires"),
+    [
+        ("--port=6379", '--address "$head_ip:6380"', True),
+        ("", "--address=10.0.0.4:6380", True),
+        ("", '--address "$head_ip:6379"', False),
+        ("--port 6380", '--address="$head_ip":6380', False),
+        ("--port=$port", '--address "$head_ip:6380"', False),
+        ("--port=6379", '--address "$head_ip:$port"', False),
+        ("--port=6379", "--address=$RAY_HEAD", False),
+    ],
+)
+def test_further_nodes_join_ray_where_its_head_listens(tmp_path: Path, head: str, joined: str, fires: bool) -> None:
+    text = (
+        f'srun -N 1 -w "$head" ray start --head --node-ip-address="$head_ip" {head} --block &\n'
+        f'srun -N 1 -w "$second" ray start {joined} --block &\n'
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm trainer.nnodes=2\n"
+    )
+    messages = [found.message for found in LaunchFile(tmp_path, text, {"verl": "0.6.1"}).findings(check)]
+    assert [" at port 6380, and the head that the file starts listens at 6379" in one for one in messages] == (
+        [True] if fires else []
+    )
+
+
 def test_launches_that_do_not_meet_the_same_way(tmp_path: Path) -> None:
     for text in (
         two({}, {}),

@@ -65,7 +65,13 @@ def test_the_program_behind_its_launchers(text: str, entry: str, words: list[str
          {"process.devices": "localhost:0,1", "process.launcher": "deepspeed", "trainer.strategy": "deepspeed"}),
         ("srun --nodes=4 python x.py",
          {"scheduler.step_nodes": 4, "scheduler.step": "whole", "process.launcher": "srun"}),
-        ("ray start --head --num-gpus 8", {"ray.started": True, "ray.num_gpus": 8}),
+        ("ray start --head --num-gpus 8", {"ray.started": True, "ray.num_gpus": 8, "ray.head_port": 6379}),
+        ("ray start --head --port=6380", {"ray.started": True, "ray.head_port": 6380}),
+        ("ray start --head --port=$PORT", {"ray.started": True}),
+        ("ray start --address 10.0.0.4:6380",
+         {"ray.started": True, "ray.address": "10.0.0.4:6380", "ray.joined_port": 6380}),
+        ('ray start --address="$HEAD:6380"', {"ray.started": True, "ray.address": None, "ray.joined_port": 6380}),
+        ("ray start --address auto", {"ray.started": True, "ray.address": "auto"}),
     ],
 )  # fmt: skip
 def test_what_a_launcher_settles(text: str, expected: dict[str, object]) -> None:
