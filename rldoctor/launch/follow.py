@@ -193,6 +193,10 @@ def _shell(
     yield from _commands(source, script.commands, reader, layer)
 
 
+# A second head of a file (``ray start --head ... || ray start --head --port ...``) makes open which one is joined.
+_RAY_PORTS = ("ray.head_port", "ray.joined_port")
+
+
 def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer: int) -> Iterator[Launch]:
     before: Command | None = None
     launch: Launch | None = None
@@ -214,6 +218,9 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
             for name, value in program.process.items():
                 if name.startswith("scheduler."):
                     continue  # the step that starts Ray is not the one that starts the run
+                earlier = reader.shared.get(name)
+                if name in _RAY_PORTS and earlier is not None and earlier.value != value.value:
+                    value = replace(value, value=None, unknown="the file starts Ray at several ports")
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
         elif program.entry in ("make", "just"):
             yield from _recipes_of(program, reader, command, layer)

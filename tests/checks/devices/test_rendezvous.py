@@ -218,6 +218,15 @@ def test_further_nodes_join_ray_where_its_head_listens(tmp_path: Path, head: str
     )
 
 
+def test_which_of_two_heads_is_joined_is_open(tmp_path: Path) -> None:
+    text = (
+        "ray start --head --port=6379 || ray start --head --port=6381\n"
+        'ssh node1 "ray start --address=10.0.0.4:6379"\n'
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm trainer.nnodes=2\n"
+    )
+    assert LaunchFile(tmp_path, text, {"verl": "0.6.1"}).findings(check) == []
+
+
 def test_launches_that_do_not_meet_the_same_way(tmp_path: Path) -> None:
     for text in (
         two({}, {}),
