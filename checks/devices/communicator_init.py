@@ -128,6 +128,25 @@ def nccl_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+# oneCCL opens them to hand device memory to another process.
+_DEVICE_FILES = (
+    Fix(title="give the container the devices' files", commands=("docker run --device /dev/dri ...",)),
+    Fix(title="or exchange handles without these files", commands=("export CCL_ZE_IPC_EXCHANGE=sockets",)),
+)
+# Intel's GPUs. These sources of oneCCL set a group up; its exceptions elsewhere come from a group that runs.
+check.signature(
+    "oneCCL: ",
+    pattern=r"oneCCL: (?P<source>ze_fd_manager|exec|atl\w*|topo\w*|kvs\w*)\.[ch]pp:\d+ \w+: "
+    r"EXCEPTION: (?P<why>[^\n]{1,160})",
+    says="a group of Intel GPUs cannot be built: oneCCL says {why}",
+    fixes=lambda case, event, words: (
+        *(_DEVICE_FILES if words["source"] == "ze_fd_manager" else ()),
+        Fix(title="let oneCCL say more", commands=("export CCL_LOG_LEVEL=info",)),
+    ),
+    url="https://uxlfoundation.github.io/oneCCL/env-variables.html",
+)
+
+
 # TRL's and ms-swift's server keeps the group of a trainer that went away.
 check.signature(
     "Weight update group already initialized",

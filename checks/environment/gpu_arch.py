@@ -331,3 +331,17 @@ check.signature(
     ),
     url="https://github.com/triton-lang/triton/issues/2120",
 )
+
+
+# The compiler knows the device, and a kernel was written for another of the same generation.
+check.signature(
+    "' not supported on .target 'sm_",
+    pattern=r"Feature '(?P<feature>[^'\n]{1,120})' not supported on \.target 'sm_(?P<number>\d+)[af]?'",
+    says="a kernel uses an instruction ({feature}) that a GPU of sm_{number} does not have: it was written for another "
+    "device",
+    fixes=(
+        Fix(title="install a vLLM and a Triton that choose their kernels for this GPU: later releases of both"),
+        Fix(title="or take another backend for the layer that the traceback names (attention, MoE, quantization)"),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/27542",
+)

@@ -270,14 +270,26 @@ def _asks_another(event: LogEvent) -> str | None:
     return asking[-1].rpartition("/")[2] if asking else None
 
 
-# Something answers at the address, and has no routes for weights.
+# Something answers at the address, and has no routes for weights: as the trainer's client says it, and as the access
+# log of that server has it, which lives on.
+_NO_ROUTES = (
+    "what answers at the server's address is no rollout server: it has no routes for weight sync (a plain "
+    "`vllm serve`, or another program)"
+)
+_JOINED = re.compile(r'"POST /init_communicator/? HTTP/[\d.]+" 200\b')
 check.signature(
     "Request failed: 404",
     pattern=r"vllm_client|init_communicator|get_world_size",
-    says=(
-        "what answers at the server's address is no rollout server: it has no routes for weight sync (a plain "
-        "`vllm serve`, or another program)"
-    ),
+    says=_NO_ROUTES,
+    fixes=lambda case, event, words: (_serve(event), _NO_PROXY),
+    url="https://github.com/huggingface/trl/issues/3587",
+)
+check.signature(
+    '"POST /init_communicator',
+    pattern=r'"POST /init_communicator/? HTTP/[\d.]+" 404\b',
+    says=_NO_ROUTES,
+    silent=True,
+    when=lambda case, event: not any(_JOINED.search(line) for line in event.run.tail),
     fixes=lambda case, event, words: (_serve(event), _NO_PROXY),
     url="https://github.com/huggingface/trl/issues/3587",
 )

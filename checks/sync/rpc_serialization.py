@@ -162,6 +162,16 @@ check.signature(
     url=_HANDLE,
 )
 check.signature(
+    "does not support the pidfd_open syscall",
+    says="this kernel of Linux is too old to hand device memory to another process as torch does it with expandable "
+    "segments, over a file descriptor",
+    fixes=(
+        Fix.unsafe("share plain segments", {"env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}),
+        Fix(title="or run on Linux 5.6 or later, which has pidfd_open and pidfd_getfd", commands=("uname -r",)),
+    ),
+    url=_HANDLE,
+)
+check.signature(
     "CUDA error: invalid resource handle",
     "CUDA error: invalid device context",
     when=lambda case, event: event.search(r"rebuild_cuda_tensor|reductions\.py|_new_shared_cuda|ipc") is not None,

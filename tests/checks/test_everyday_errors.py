@@ -225,6 +225,20 @@ RAISED = {
         "RuntimeError: pidfd_getfd: Operation not permitted",
         "torch/multiprocessing/reductions.py rebuild_cuda_tensor",
     ),
+    "device memory, and a kernel without the call": (
+        "RLD407",
+        "Linux 5.6",
+        "RuntimeError: The kernel on this machine does not support the pidfd_open syscall needed to use IPC for CUDA "
+        "tensors when expandable_segments:True is set.",
+        "torch/multiprocessing/reductions.py reduce_tensor",
+    ),
+    "device files of Intel's GPUs": (
+        "RLD320",
+        "/dev/dri",
+        "RuntimeError: oneCCL: ze_fd_manager.cpp:214 fill_device_fds: EXCEPTION: open failed: fd: -1, errno: No such "
+        "file or directory",
+        "torch/distributed/distributed_c10d.py all_reduce",
+    ),
     "device memory of other devices": (
         "RLD407",
         "CUDA_VISIBLE_DEVICES",
@@ -248,6 +262,16 @@ RAISED = {
 
 # Lines that no exception stands around.
 SAID = {
+    "an instruction of another Blackwell": (
+        "RLD107",
+        "ptxas /tmp/tmppg3i0awm.ptx, line 818; error   : Feature '.tile::gather4 with destination state space as "
+        ".shared::cluster' not supported on .target 'sm_120a'\nptxas fatal   : Ptx assembly aborted due to errors\n",
+    ),
+    "SGLang refuses a tensor": (
+        "RLD401",
+        "[2026-05-21 16:07:41 DP6 TP6] Failed to update parameter online: start out of range (expected to be in range "
+        "of [-16, 16], but got 32).\n",
+    ),
     "rocBLAS": ("RLD107", "rocBLAS error: Cannot read /opt/Tensile.dat: Illegal seek for GPU arch : gfx1150\n"),
     "hipBLASLt": ("RLD107", "rocblaslt error: Could not load /opt/hipblaslt/library/TensileLibrary_lazy_gfx942.dat\n"),
     "ROCm's fault": ("RLD305", "Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f.\n"),
@@ -304,6 +328,14 @@ SAID = {
 }  # fmt: skip
 
 SIBLINGS = {
+    "a group of Intel GPUs that has run": (
+        "RLD320",
+        traceback(
+            "RuntimeError: oneCCL: ze_primitives.cpp:60 ze_call: EXCEPTION: ze error ZE_RESULT_ERROR_DEVICE_LOST",
+            "torch/distributed/distributed_c10d.py all_reduce",
+        ),
+    ),
+    "another group that oneCCL names as it starts": ("RLD320", "2026:09:02 |CCL_INFO| oneCCL: version 2022\n" + STEPS),
     "a cache that is not writable, and a run that goes on": (
         "RLD114",
         "WARNING There was a problem when trying to write in your cache folder (/.cache). [Errno 30] Read-only file "

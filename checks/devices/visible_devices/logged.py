@@ -79,7 +79,7 @@ REFUSALS: dict[str, tuple[str, str, tuple[Fix, ...]]] = {
         "the engine asks for {wanted} devices and sees {seen}",
         (_SMALLER,),
     ),
-    "be less than or equal to the number of visible devices": (
+    "local_world_size (": (
         r"local_world_size \((?P<ranks>\d+)\)[\s\S]{0,80}?visible devices \((?P<seen>\d+)\)",
         "the engine has {ranks} ranks on the node and sees {seen} devices",
         (_SMALLER,),

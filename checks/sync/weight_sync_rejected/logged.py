@@ -210,7 +210,7 @@ check.signature(
     url="https://docs.pytorch.org/docs/stable/distributed.tensor.html",
 )
 check.signature(
-    "The full weights of the ModelRunner are partially updated",
+    "Failed to update parameter online: ",
     pattern=r"Failed to update parameter online: (?P<why>[^\n]{1,200})",
     says="SGLang refused an update half-way and holds a mixture of old and new weights: {why}",
     fixes=(NAMES, _WHOLE, RELEASES),

@@ -208,6 +208,16 @@ def test_a_launch_file_is_mended(tmp_path: Path) -> None:
             "Tensor parallel size (8) cannot be larger than the number of available GPUs (4).",
             "asks for 8 devices and sees 4",
         ),
+        (
+            "AssertionError",
+            "local_world_size (8) must be less than or equal to the number of visible devices (2).",
+            "has 8 ranks on the node and sees 2 devices",
+        ),
+        (  # as a comment in an issue folds it
+            "AssertionError",
+            "local_world_size (8) must be less than or equal to the number\nof visible devices (0).",
+            "has 8 ranks on the node and sees 0 devices",
+        ),
         ("ValueError", "No slot '4' specified on host 'localhost'", "GPU 4, which localhost does not have"),
         ("RuntimeError", "CUDA error: invalid device ordinal", "a device number beyond"),
     ],

@@ -42,6 +42,19 @@ def test_a_refused_connection_names_host_and_port() -> None:
     assert findings(check, raised("urllib3.exceptions.MaxRetryError", hub)) == []
 
 
+ASKED = (
+    'INFO:     127.0.0.1:43316 - "GET /health HTTP/1.1" 200 OK\n'
+    'INFO:     127.0.0.1:43320 - "POST /init_communicator{} HTTP/1.1" {}\n'
+)
+
+
+def test_a_server_that_lives_on_and_has_no_routes_for_weights() -> None:
+    assert "no routes for weight sync" in finding(check, ASKED.format("", "404 Not Found")).message
+    assert "no routes for weight sync" in finding(check, ASKED.format("/", "404 Not Found")).message
+    assert findings(check, ASKED.format("/", "200 OK")) == []
+    assert findings(check, ASKED.format("", "404 Not Found") + ASKED.format("/", "200 OK")) == []
+
+
 REQUESTS = ("requests/adapters.py send",)
 
 
