@@ -129,11 +129,12 @@ def _place(setting: Setting) -> str:
 
 def _give(case: Case, settings: Sequence[Setting]) -> str | None:
     """How values that nobody can read are handed over; None where the first is no variable's."""
-    found = [match["name"] for setting in settings if (match := _VARIABLE.search(setting.raw or "")) is not None]
-    if _VARIABLE.search(settings[0].raw or "") is None:
+    first, *others = (_VARIABLE.search(setting.raw or "") for setting in settings)
+    if first is None:
         return None
-    if not found[0].isidentifier():
+    if not first["name"].isidentifier():
         return "rldoctor check FILE -- ARGUMENTS"
+    found = (match["name"] for match in (first, *others) if match is not None)
     names = list(dict.fromkeys(name for name in found if name.isidentifier()))
     if "environment" in case.assumed:  # which the caller's own environment is no part of
         return f'"env" of the assumed machine.json with {", ".join(names)}'

@@ -12,7 +12,7 @@ from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.quoting import is_document
 from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
-from rldoctor.logs.standing import carried
+from rldoctor.logs.standing import facts
 from rldoctor.logs.table import Table
 
 _NUMBERS = re.compile(r"\d+")
@@ -101,22 +101,11 @@ def _groups(
 
 
 def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
-    raw, inner = group.event, carried(group.exception)
-    record = group.piece.record
+    raw, record = group.event, group.piece.record
     # Scripts say "done" behind a failure too.
     end = record.last_word if run.incident.kind == "crashed" else record.done
     return LogEvent(
-        literal=literal,
-        line=raw.line,
-        source=group.piece.record.name,
-        number=raw.number,
-        origin=raw.origin,
-        time=raw.time,
-        level=raw.level,
-        exception=inner,
-        carrier=group.exception if inner is not group.exception else None,
-        before=raw.before,
-        after=tuple(raw.after),
+        **facts(literal, raw, group.exception, record.name),
         fatal=group.fatal,
         count=group.count,
         ranks=tuple(group.ranks),

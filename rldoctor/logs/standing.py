@@ -41,30 +41,34 @@ class _Unread:
 _NO_CASE, _NO_RUN = cast("Case", _Unread()), cast("LogRun", _Unread())
 
 
-def carried(exception: LoggedException | None) -> LoggedException | None:
+def _carried(exception: LoggedException | None) -> LoggedException | None:
     """What happened, without what Ray raised around it on the way to the driver."""
     while exception is not None and exception.cause is not None and CARRIER.search(exception.type):
         exception = exception.cause
     return exception
 
 
+def facts(literal: str, raw: RawEvent, exception: LoggedException | None, source: str) -> dict[str, Any]:
+    """What an event has of its line and of the exception that the line belongs to."""
+    inner = _carried(exception)
+    return {
+        "literal": literal,
+        "line": raw.line,
+        "source": source,
+        "number": raw.number,
+        "origin": raw.origin,
+        "time": raw.time,
+        "level": raw.level,
+        "exception": inner,
+        "carrier": exception if inner is not exception else None,
+        "before": raw.before,
+        "after": tuple(raw.after),
+    }
+
+
 def roles(use: Use, line: RawEvent, exception: LoggedException | None, source: str) -> set[Role]:
     """The roles of those signatures of a literal that the line, and the exception that it belongs to, are like."""
-    inner = carried(exception)
-    event = _Early(
-        literal=use.literal,
-        line=line.line,
-        source=source,
-        number=line.number,
-        origin=line.origin,
-        time=line.time,
-        level=line.level,
-        exception=inner,
-        carrier=exception if inner is not exception else None,
-        before=line.before,
-        after=tuple(line.after),
-        run=_NO_RUN,
-    )
+    event = _Early(**facts(use.literal, line, exception, source), run=_NO_RUN)
     return {signature.role for _, signature in use.signatures if _is_like(signature, event)}
 
 

@@ -19,8 +19,8 @@ MAX_PASSES = 20
 # ``<node1_port>`` behind an option or inside a value, or where a line ends and bash would want a file to write.
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w.-]*>")
 _FOR_A_VALUE = re.compile(
-    rb"(?:[=:/,@]|(?:^|\s)--?[A-Za-z][\w-]*[ \t]+)(<[A-Za-z][\w.-]*>)(?=[\s:/,\\]|$)"
-    rb"|(<[A-Za-z][\w.-]*>)(?=[ \t]*\r?(?:\n|$))"
+    rb"(?:[=:/,@]|(?:^|\s)--?[A-Za-z][\w-]*[ \t]+)(%b)(?=[\s:/,\\]|$)|(%b)(?=[ \t]*\r?(?:\n|$))"
+    % ((PLACEHOLDER.pattern.encode(),) * 2)
 )
 
 

@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rldoctor.errors import InputError
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
-from rldoctor.launch.launchers.program import Program, variable
+from rldoctor.launch.launchers.program import Program, opened, variable
 from rldoctor.plan.model import Setting
 
 NAMES = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"})
@@ -90,12 +89,8 @@ def _option(program: Program, what: str, word: Word, spelled: str, file: str, fi
     elif what == "hosts" and isinstance(word.value, str):
         listed = [part.rpartition(":") for part in word.value.split(",") if part]
         _place(program, [int(slots) if name and slots.isdigit() else None for name, _, slots in listed], place)
-    elif what == "file" and isinstance(word.value, str):
-        try:
-            source = files.open(word.value)
-        except InputError as error:
-            program.notes.append(str(error))
-            return
+    elif what == "file":
+        source = opened(program, word.value, files)
         if source is not None:
             _place(program, hosts(source.text), {**place, "file": source.file, "line": 1})
 

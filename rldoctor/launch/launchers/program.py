@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
 from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers.tables import FLAGS
@@ -55,6 +57,19 @@ def script(program: Program) -> bool:
     program.script = program.words[0].text
     program.entry, program.words, program.python = program.script, program.words[1:], True
     return False
+
+
+def opened(program: Program, name: object, files: Files, absent: str | None = None) -> Source | None:
+    """A file that an option of a launcher names; None where it is not here, which a note says as ``absent``, and where
+    it cannot be read, which a note says, too."""
+    try:
+        source = files.open(name) if isinstance(name, str) else None
+    except InputError as error:
+        program.notes.append(str(error))
+        return None
+    if source is None and absent is not None:
+        program.notes.append(absent)
+    return source
 
 
 def started(program: Program, words: Sequence[Word], table: dict[str, str], file: str, launcher: str) -> bool:

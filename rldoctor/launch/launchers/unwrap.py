@@ -19,7 +19,7 @@ from rldoctor.formats.source import Files
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers import mpi
-from rldoctor.launch.launchers.program import Program, module, script, started, take, until_script, variable
+from rldoctor.launch.launchers.program import Program, module, opened, script, started, take, until_script, variable
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
     ASSIGNMENT,
@@ -221,13 +221,9 @@ def _env_file(program: Program, name: str, words: Sequence[Word], files: Files) 
     option, sign, value = words[0].text.partition("=")
     if option not in ENV_FILES.get(name, ()) or not (sign or len(words) > 1):
         return
-    try:
-        source = files.open(value if sign else words[1].text)
-    except InputError as error:
-        program.notes.append(str(error))
-        return
+    absent = f"{words[0].raw}: its file was not found here"
+    source = opened(program, value if sign else words[1].text, files, absent)
     if source is None:
-        program.notes.append(f"{words[0].raw}: its file was not found here")
         return
     for line, row in enumerate(source.text.splitlines(), 1):
         found = _ENV_ROW.match(row)
@@ -382,11 +378,7 @@ def _deepspeed(program: Program, file: str, files: Files) -> bool:
 def _hostfile(program: Program, file: str, files: Files) -> None:
     """The hosts that deepspeed may use, and the devices of each."""
     given = arguments(until_script(program.words[1:])[0], file, flags=FLAGS).value("hostfile")
-    try:
-        source = files.open(given) if isinstance(given, str) else None
-    except InputError as error:
-        program.notes.append(str(error))
-        return
+    source = opened(program, given, files)
     if source is None:
         return
     slots = mpi.hosts(source.text)

@@ -24,14 +24,8 @@ def pending(case: Case) -> Iterator[Finding | Reach]:
         lacking = next((text for text in run.record.lacking if text.startswith("Ray")), None)
         raise NotApplicable(lacking or "the run uses no Ray")
     for waiting in run.pending:
-        cluster, evidence = (
-            waiting.cluster,
-            (
-                *_actors(waiting.actors),
-                *_groups(waiting.groups),
-                *_demands(waiting.never),
-            ),
-        )
+        cluster = waiting.cluster
+        evidence = (*_actors(waiting.actors), *_groups(waiting.groups), *_demands(waiting.never))
         beyond = next((one for one in waiting.demands if not any(holds(node, one) for node in cluster.nodes)), None)
         held = next(iter(waiting.demands), None)
         unplaced = next(_unplaced(cluster, waiting.groups), None)
