@@ -50,7 +50,7 @@ def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
 def test_what_a_package_without_a_table_raised_is_no_others() -> None:
     # https://github.com/THUDM/slime/issues/1896
     text = (
-        'Traceback (most recent call last):\n  File "/root/slime/slime/ray/rollout.py", line 104, in start_engines\n'
+        'Traceback (most recent call last):\n  File "/opt/slime/slime/ray/rollout.py", line 104, in start_engines\n'
         "    base_gpu_id = int(reordered_gpu_ids[gpu_index])\nIndexError: list index out of range\n"
     )
     assert finding(text).message == "IndexError: list index out of range: no known pattern"

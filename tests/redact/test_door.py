@@ -280,7 +280,7 @@ def test_base64_with_slashes_is_no_path() -> None:
         "key,shape,dtype\nmodel.layers.0.self_attn.q_proj.weight,4096x4096,bf16\ntest,pass\nt1,true\npass,fail\n12,3",
         "| key | value |\n|---|---|\n| max_tokens | 4096 |\n\nToken\tCount\n<eos>\t12\npassword\nis required",
         "x = 3  # the key length\nrun-20261124_101112-3v9qk2xa  # wandb run, api key from netrc\nabcdef01  # cache key",
-        "$ echo $HF_HOME\n/root/.cache/huggingface\n>>> tokenizer.pad_token\n'<|endoftext|>'\n(Pdb) p key\n'input_ids'",
+        "$ echo $HF_HOME\n/data/.cache/huggingface\n>>> tokenizer.pad_token\n'<|endoftext|>'\n(Pdb) p key\n'input_ids'",
         "expected key\nactor_rollout_ref.rollout.tensor_model_parallel_size\nno such key\nmodels--Qwen--Qwen2.5-7B",
         "vllm/vllm-openai:v0.8.5@sha256:7c211433f020 mailto:bob@x.com file:train.py:12:bob@x.com 3:10:00:bob@node7",
         "hotkey, turkey, monkey, bypass, compass, NOPASSWD: ALL, OLDPWD=/srv/run2, numtokens=512, secrets: inherit",

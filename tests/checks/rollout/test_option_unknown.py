@@ -233,7 +233,7 @@ Available options in 'rollout':
 \trollout
 \tsglang
 Config search path:
-\tprovider=main, path=file:///root/verl/trainer/config
+\tprovider=main, path=file:///opt/verl/trainer/config
 
 Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
 """
