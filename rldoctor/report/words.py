@@ -119,9 +119,11 @@ def located(finding: Finding) -> Evidence | None:
 
 def shown_path(path: str) -> str:
     """A path as a person at this folder would type it."""
-    given = Path(path)
-    here = Path.cwd() if given.is_absolute() else None
-    return str(given.relative_to(here)) if here is not None and given.is_relative_to(here) else path
+    given, here = Path(path), Path.cwd()
+    # A container without a working folder starts in the root, below which everything is.
+    if not given.is_absolute() or here == here.parent:
+        return path
+    return str(given.relative_to(here)) if given.is_relative_to(here) else path
 
 
 def source(evidence: Evidence) -> str:

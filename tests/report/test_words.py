@@ -1,0 +1,27 @@
+"""The words that several formats share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rldoctor.report import words
+
+
+@pytest.mark.parametrize(
+    ("here", "path", "shown"),
+    [
+        ("job", "{top}/job/train.sh", "train.sh"),
+        ("job", "{top}/other/train.sh", "{top}/other/train.sh"),
+        ("job", "conf/train.sh", "conf/train.sh"),
+        # Everything is below the root, where a container starts that names no folder.
+        ("/", "{top}/job/train.sh", "{top}/job/train.sh"),
+    ],
+)
+def test_a_path_is_shown_as_one_would_type_it_here(
+    here: str, path: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job").mkdir()
+    monkeypatch.chdir(tmp_path / here)
+    assert words.shown_path(path.format(top=tmp_path)) == shown.format(top=tmp_path)
