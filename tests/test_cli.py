@@ -395,7 +395,7 @@ def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -
     (tmp_path / "rldoctor.toml").write_text('require = ["RLD999"]\n')
     done = run("check", "--from", "case.json", cwd=tmp_path)
     assert (
-        done.stderr == f"rldoctor: {tmp_path}/rldoctor.toml: unknown code 'RLD999'; `rldoctor list` shows all codes\n"
+        done.stderr == f"rldoctor: {tmp_path}/rldoctor.toml:1: unknown code 'RLD999'; `rldoctor list` shows all codes\n"
     )
 
 

@@ -36,7 +36,7 @@ from .training_diverged import first_divergence
 check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501", "RLD502"))
 
 SHOWN = ("clipped_ratio", "completion_length_mean", "completion_length_max", "terminated_length_mean", "reward")
-NEARLY_ALL = check.threshold("share", 0.95, "the share of completions that are cut off")
+NEARLY_ALL = check.threshold("share", 0.95, "the share of completions that are cut off", most=1)
 MANY_STEPS = check.threshold("steps", 20, "the logged steps from which on it is an error")
 # What a short run must show, unless its limit is too small for any reasoning.
 SHORT_RUN = 10

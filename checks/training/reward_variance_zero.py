@@ -39,7 +39,7 @@ check = Check("RLD501", "reward-variance-zero", __doc__)
 SHOWN = ("reward", "reward_std", "frac_reward_zero_std", "advantage_max", "advantage_abs", "grad_norm")
 # A run that had a signal must have lost it for this long, in steps and as a share of the run.
 LOST_STEPS = check.threshold("lost-steps", 10, "the last logged steps without any variance, in a run that had some")
-LOST_SHARE = check.threshold("lost-share", 0.3, "the same as a share of all logged steps")
+LOST_SHARE = check.threshold("lost-share", 0.3, "the same as a share of all logged steps", most=1)
 # A last reward this close to the best one means that the data is solved.
 SOLVED = 0.98
 # With this share of completions cut off and nothing but the lowest reward, the cut is the likelier cause.

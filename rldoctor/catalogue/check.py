@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -235,14 +236,14 @@ class Check:
         self._searchable(literals)
         self.signatures.append(Signature(literals, lambda case, event: iter(()), Role.WRAPPER))
 
-    def threshold(self, name: str, usual: float, says: str) -> Threshold:
+    def threshold(self, name: str, usual: float, says: str, most: float = math.inf) -> Threshold:
         """Declares a number that a project may set in ``[thresholds.CODE]``: ``usual`` where it does not. ``says`` is
-        what begins at this number, with its unit.
+        what begins at this number, with its unit; a share can be 1 at ``most``.
 
         Raises :class:`ValueError` for a name that is taken, or is not spelled as settings are."""
         if not THRESHOLD.fullmatch(name) or name in self.thresholds:
             raise ValueError(f"{self.code}: {name!r} is taken, or is no name such as fewest-steps")
-        return self.thresholds.setdefault(name, Threshold(self.code, name, usual, says))
+        return self.thresholds.setdefault(name, Threshold(self.code, name, usual, says, most))
 
     def _searchable(self, literals: tuple[str, ...]) -> None:
         for literal in literals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Threshold:
-    """One number of a check: its name in the settings, its value where they are silent, and what it ``says``, with the
-    unit."""
+    """One number of a check: its name in the settings, its value where they are silent, what it ``says``, with the
+    unit, and the most that it can be."""
 
     code: str
     name: str
     usual: float
     says: str
+    most: float = math.inf
 
     def of(self, case: Case) -> float:
         """The value that holds for a case."""

@@ -19,12 +19,15 @@ from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import is_examinable, is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
+from rldoctor.misfit import Misfit
 
 ASSUMED = "judged for an assumed machine"
 
 GIB = 1024**3
 _MAX_BYTES = 1024 * 1024
 _NAME = expression(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)  # PEP 508
+# A version that is given with other signs than the two.
+_PINNED = expression(r"(?P<package>[A-Za-z][\w.-]*?)(?:\s*[=~<>]=?\s*|[@:\s]\s*)(?P<version>\d[\w.+-]*)")
 # Names by which other vendors' devices go; all else is taken for NVIDIA's.
 _VENDORS = {"amd": r"\bAMD\b|\bInstinct\b|\bMI\d{3}", "ascend": r"\bAscend|\b910[A-Z]?\d?\b"}
 # Distributions of which an environment has one or the other: builds of one package, a fork and its parent.
@@ -77,10 +80,11 @@ def parse(items: Iterable[str]) -> Assumptions:
             for known, release in _versions({name.strip(): version.strip()}, f"--assume {item}").items():
                 if versions.setdefault(known, release) != release:
                     raise InputError(f"--assume {item}: {known}=={versions[known]} is assumed already")
-        elif machine is None:
-            machine = _named_machine(item) or read_machine(Path(item))
         else:
-            raise InputError(f"--assume {item}: a second machine; only one can be assumed")
+            second = _named_machine(item) or read_machine(Path(item))
+            if machine is not None:
+                raise InputError(f"--assume {item}: a second machine; only one can be assumed")
+            machine = second
     return Assumptions(machine=machine, versions=versions)
 
 
@@ -129,7 +133,7 @@ def read_machine(file: Path) -> Machine:
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
         machine = msgspec.json.decode(untrusted.read(file, _MAX_BYTES), type=Machine)
     except msgspec.ValidationError as error:
-        raise InputError(f"{where}: {_plainly(str(error))}") from error
+        raise InputError(f"{where}: {_plainly(error)}") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{where}: not valid JSON: {error}") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -141,12 +145,7 @@ def read_machine(file: Path) -> Machine:
     return machine
 
 
-# `Expected `str`, got `float` - at `$.packages[...]`.
-_MISFIT = expression(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
-# `Expected `int` >= 1 - at `$.nodes`.
-_BOUND = expression(r"Expected `(?:int|float)` (?P<range>[<>=]+ [\d.]+) - at `\$\.(?P<at>[^`]*)`")
 _FIELD = expression(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")
-_KINDS = {"str": "text", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
 _EXAMPLES = {
     "packages": '"packages": {"vllm": "0.11.0"}',
     "env": '"env": {"RAY_ADDRESS": "auto"}',
@@ -156,24 +155,15 @@ _EXAMPLES = {
 }
 
 
-def _plainly(said: str) -> str:
+def _plainly(error: msgspec.ValidationError) -> str:
     """What msgspec says of a machine, in words of the file, with the nearest name or an example."""
-    if (unknown := _FIELD.search(said)) is not None:
+    if (unknown := _FIELD.search(str(error))) is not None:
         known = (AssumedGpu if unknown["at"] else Machine).__struct_fields__
         hint = meant_or_known(unknown["name"], known, alike=0.5)
         return f"unknown key {unknown['name']!r}{' of a GPU' if unknown['at'] else ''}; {hint}"
-    misfit, bound = _MISFIT.match(said), _BOUND.match(said)
-    if bound is not None:
-        example = _EXAMPLES["nodes" if bound["at"] == "nodes" else "gpus"]
-        return f"{bound['at'].replace('[...]', '')} has a number out of its range, {bound['range']}, such as {example}"
-    if misfit is None:
-        return said
-    at = (misfit["at"] or "").replace("[...]", "")
-    section = re.split(r"[.\[]", at)[0]
-    wanted = " or ".join(_KINDS.get(kind, kind) for kind in misfit["wanted"].split(" | ") if kind != "null")
-    got = _KINDS.get(misfit["got"], misfit["got"])
-    example = f", such as {_EXAMPLES[section]}" if section in _EXAMPLES else ""
-    return f"{at or 'the file'} has {got} where {wanted} belongs{example}"
+    misfit = Misfit.of(error)
+    example = _EXAMPLES.get(re.split(r"[.\[]", misfit.at)[0])
+    return f"{misfit.at or 'the file'} {misfit.wrong}{f', such as {example}' if example else ''}"
 
 
 def _named_machine(name: str) -> Machine | None:
@@ -192,6 +182,8 @@ def _named_machine(name: str) -> Machine | None:
 def _hint(name: str) -> str:
     from rldoctor.knowledge.machines import nearest
 
+    if (pinned := _PINNED.fullmatch(name)) is not None and is_known(canonical(pinned["package"])):
+        return f"; did you mean {pinned['package']}=={pinned['version']}?"
     near = nearest(name)
     return f"; did you mean {near}?" if near else "; a version is given as PACKAGE==VERSION, a machine as 8xH100-80GB"
 

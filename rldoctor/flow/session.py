@@ -12,16 +12,18 @@ from rldoctor import untrusted
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
-from rldoctor.errors import InputError, one_line
+from rldoctor.errors import InputError, meant_or_known, one_line
 from rldoctor.flow.probe import AnyProbe, needed_probes
 from rldoctor.model import Level
 from rldoctor.project import settings
 from rldoctor.project.settings import Settings
+from rldoctor.verdict import THRESHOLDS
 
 # A day; poll(2) counts milliseconds in 32 bits.
 LONGEST = 86_400
 # Characters of a source file that --step may name.
 LONGEST_SOURCE = 4 << 20
+LEVELS = ("auto", *(level.label for level in Level))
 # How the needs of a check name a package.
 PACKAGE = "packages."
 
@@ -81,6 +83,7 @@ def open_session(options: Options) -> Session:
         project = settings.load(Path.cwd())
     except FileNotFoundError:
         raise InputError("the current folder does not exist any more") from None
+    _verify_choices(project)
     level = _level(options.level or project.level or "auto")
     _verify_options(options, level)
     found = registry.load(project.disable_plugins, defer=True)
@@ -105,12 +108,7 @@ def open_session(options: Options) -> Session:
 
 def _selected(options: Options, project: Settings, found: Registry) -> list[Check]:
     """The checks that the options ask for, else those of the settings. Raises :class:`InputError` for unknown names."""
-    try:
-        named = (*(ignore.code for ignore in project.ignore), *project.severity)
-        found.select((*project.select, *project.require, *named))
-        _verify_thresholds(project, found)
-    except InputError as error:
-        raise InputError(f"{project.file}: {error}") from None
+    _verify_settings(project, found)
     # What a project requires is judged also where its usual selection leaves it out.
     usual = (*project.select, *project.require) if project.select else ()
     selected = options.select or usual
@@ -152,18 +150,38 @@ def _verify_options(options: Options, level: Level | None) -> None:
             raise InputError("--ray asks a running cluster, from --level imports on; --from asks nobody")
 
 
-def _verify_thresholds(project: Settings, found: Registry) -> None:
-    """Raises :class:`InputError` for a number that no check has, or that is none to compare with."""
+def _verify_choices(project: Settings) -> None:
+    """Raises :class:`InputError`, with file and line, for a setting that is none of those that there are."""
+    for key, chosen, known in (("fail-on", project.fail_on, THRESHOLDS), ("level", project.level, LEVELS)):
+        if chosen is not None and chosen not in known:
+            hint = meant_or_known(chosen, tuple(known))
+            raise InputError(f"{settings.place(project, key)}: unknown {key} {chosen!r}; {hint}")
+
+
+def _verify_settings(project: Settings, found: Registry) -> None:
+    """Raises :class:`InputError`, with file and line, for a name that no check has, or a number that is none to compare
+    with."""
+    named = [("select", code) for code in project.select] + [("require", code) for code in project.require]
+    named += [("severity", code) for code in project.severity] + [("ignore", ignore.code) for ignore in project.ignore]
+    for path in (*named, *(("thresholds", code) for code in project.thresholds)):
+        # A number belongs to one check, all else to a code or to all that begin so.
+        if path[0] == "thresholds" and path[1] not in found.checks:
+            raise InputError(f"{settings.place(project, *path)}: {found.unknown(path[1])}")
+        try:
+            found.select(path[1:])
+        except InputError as error:
+            raise InputError(f"{settings.place(project, *path)}: {error}") from None
     for code, table in project.thresholds.items():
-        check = found.checks.get(code)
-        if check is None:
-            raise InputError(f"[thresholds.{code}]: unknown code {code!r}; `rldoctor list` shows all codes")
+        check = found.checks[code]
         for name, value in table.items():
-            if name not in check.thresholds:
-                known = ", ".join(check.thresholds) or "none"
-                raise InputError(f"[thresholds.{code}]: unknown threshold {name!r}; {code} has {known}")
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"[thresholds.{code}] {name} = {value:g}: a number from 0 on is expected")
+            number = check.thresholds.get(name)
+            place = f"{settings.place(project, 'thresholds', code, name)}: [thresholds.{code}]"
+            if number is None:
+                hint = meant_or_known(name, [*check.thresholds]) if check.thresholds else f"{code} has none"
+                raise InputError(f"{place}: unknown threshold {name!r}; {hint}")
+            if not (math.isfinite(value) and 0 <= value <= number.most):
+                wanted = "from 0 on" if math.isinf(number.most) else f"from 0 to {number.most:g}"
+                raise InputError(f"{place}: {name} = {value:g}: a number {wanted} is expected")
 
 
 def cluster_named(address: str) -> str:
@@ -189,8 +207,7 @@ def _level(name: str) -> Level | None:
     try:
         return Level[name.upper()]
     except KeyError:
-        known = ", ".join(["auto", *(level.label for level in Level)])
-        raise InputError(f"unknown level {name!r}; known are {known}") from None
+        raise InputError(f"unknown level {name!r}; known are {', '.join(LEVELS)}") from None
 
 
 def own_step(named: str) -> tuple[Path, str]:

@@ -13,6 +13,7 @@ import msgspec
 
 from rldoctor import untrusted
 from rldoctor.errors import InputError, meant_or_known
+from rldoctor.misfit import Misfit
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 from rldoctor.project.aside import set_aside
 
@@ -35,10 +36,6 @@ class Ignore:
     files: tuple[str, ...] = ()
     place: str = ""
     """Where it stands; not a setting."""
-
-    def __post_init__(self) -> None:
-        if not self.reason.strip():
-            raise ValueError(f"ignoring {self.code} needs a reason")
 
     def holds(self, today: datetime.date) -> bool:
         return self.until is None or today <= self.until
@@ -124,6 +121,13 @@ def _tables(folder: Path) -> Iterator[tuple[Path, str, tuple[str, ...], Any]]:
                 yield file, text, table, data
 
 
+def place(project: Settings, *path: str) -> str:
+    """File and line of a key of a project's settings, or of a text in a list, the innermost last."""
+    assert project.file is not None
+    table = next(table for name, table in _PLACES if name == project.file.name)
+    return _Reader(project.file, _read(project.file)[0], ".".join(table)).place(*path)
+
+
 def weighed(report: Report, settings: Settings) -> Report:
     """The report with the severities that the project gives to codes; the longest prefix of a code decides."""
     if not settings.severity:
@@ -194,17 +198,80 @@ class _Reader:
     def settings(self, data: Any) -> Settings:
         if not isinstance(data, dict):
             raise InputError(f"{self.file}: the settings of rldoctor are a table, not {data!r}")
+        if not self.table and isinstance(data.get("tool"), dict) and "rldoctor" in data["tool"]:
+            line = self.line_of("tool", "rldoctor")
+            raise InputError(f"{self.file}:{line}: [tool.rldoctor] is for pyproject.toml; here its keys stand alone")
         self._only(data, _KEYS, self._lines_of(self.table) if self.table else range(len(self.lines)))
         reported = {_KEYS[key]: value for key, value in data.items()}
         if isinstance(reported.get("ignore"), list):
             reported["ignore"] = list(self._ignores(reported["ignore"]))
         try:
-            return replace(msgspec.convert(reported, Settings), file=self.file)
+            found = replace(msgspec.convert(reported, Settings), file=self.file)
         except msgspec.ValidationError as error:
-            raise InputError(f"{self.file}: {error}") from error
+            raise self._misfit(reported, error) from error
+        self._usable(found)
+        return found
+
+    def _misfit(self, reported: dict[str, Any], error: msgspec.ValidationError) -> InputError:
+        """What to say of the innermost value that does not fit; msgspec does not name the keys of a table."""
+        path, error = _innermost(reported, error)
+        wrong = Misfit.of(error)
+        if wrong.at.startswith("ignore["):
+            number, _, name = wrong.at.removeprefix("ignore[").partition("]")
+            place = self._place_of_ignore(int(number), *re.findall(r"^\.([a-z]+)", name))
+            return InputError(f"{place}: {f'ignore{name}'} {wrong.wrong}")
+        path = (next(key for key, name in _KEYS.items() if name == path[0]), *path[1:])
+        hint = "; each is a table [[ignore]]" if path == ("ignore",) else ""
+        if path[0] == "severity" and len(path) > 1:
+            hint = f"; known are {', '.join(one.value for one in Severity)}"
+        return InputError(f"{self.place(*path)}: {'.'.join(path)} {wrong.wrong}{hint}")
+
+    def _usable(self, found: Settings) -> None:
+        """Raises :class:`InputError` for what has the right type and means nothing, or all."""
+        for name in ("select", "require"):
+            if "" in getattr(found, name):
+                raise InputError(f"{self.place(name)}: {name} has an empty code")
+        numbers: dict[tuple[str, frozenset[str]], int] = {}
+        for number, ignore in enumerate(found.ignore):
+            if not ignore.code:
+                raise InputError(f"{self._place_of_ignore(number, 'code')}: the ignore has an empty code")
+            if not ignore.reason.strip():
+                place = self._place_of_ignore(number, "reason")
+                raise InputError(f"{place}: ignoring {ignore.code} needs a reason")
+            if "" in ignore.files or ("files" in self.given[number] and not ignore.files):
+                place = self._place_of_ignore(number, "files")
+                raise InputError(f"{place}: files of an ignore are patterns such as runs/*.sh; leave it out for all")
+            first = numbers.setdefault((ignore.code, frozenset(ignore.files)), number)
+            if first != number:
+                before = found.ignore[first].place
+                raise InputError(f"{ignore.place}: {ignore.code} is ignored already at {before}; take one of them out")
+
+    def place(self, *path: str) -> str:
+        """File and line of a key, the innermost last."""
+        return f"{self.file}:{self.line_of(*path)}"
+
+    def line_of(self, *path: str) -> int:
+        """The line of a key, from 1, below the innermost of its tables that has a header."""
+        own = self.table.split(".") if self.table else []
+        for depth in range(len(path) - 1, -1, -1):
+            table = ".".join((*own, *path[:depth]))
+            if not table or self._headers(table):
+                lines = self._lines_of(table) if table else range(len(self.lines))
+                return self._line(path[-1], lines) + 1
+        return self._line(path[-1], range(len(self.lines))) + 1
+
+    def _place_of_ignore(self, number: int, key: str | None = None) -> str:
+        lines = self._lines_of(f"{self.table}.ignore" if self.table else "ignore", number)
+        return f"{self.file}:{(lines.start if key is None else self._line(key, lines)) + 1}"
+
+    def _line(self, key: str, lines: range) -> int:
+        """The line, by index, on which a key or a text stands that is no comment; the first where none does."""
+        named = re.compile(rf"[^#]*(?<![\w-]){re.escape(key)}(?![\w-])")
+        return next((n for n in lines if named.match(self.lines[n])), lines.start)
 
     def _ignores(self, tables: list[Any]) -> Iterator[Any]:
         name = f"{self.table}.ignore" if self.table else "ignore"
+        self.given = tables
         for number, table in enumerate(tables):
             lines = self._lines_of(name, number)
             if isinstance(table, dict):
@@ -217,14 +284,12 @@ class _Reader:
         for key in data:
             if key not in known:
                 hint = meant_or_known(key, sorted(known))
-                line = next((n for n in lines if re.match(rf"\s*[\"']?{re.escape(key)}\b", self.lines[n])), lines.start)
-                raise InputError(f"{self.file}:{line + 1}: unknown setting {key!r}; {hint}")
+                raise InputError(f"{self.file}:{self._line(key, lines) + 1}: unknown setting {key!r}; {hint}")
 
     def _lines_of(self, table: str, number: int = 0) -> range:
         """The lines of a table, by index: from its header to the next one; the whole file where it has no header (the
         keys are dotted, or the table is inline)."""
-        named = r"\s*\.\s*".join(re.escape(part) for part in table.split("."))
-        headers = [n for n, line in enumerate(self.lines) if re.match(rf"\s*\[+\s*{named}\s*\]+", line)]
+        headers = self._headers(table)
         if number >= len(headers):
             return range(len(self.lines))
         start = headers[number]
@@ -232,3 +297,26 @@ class _Reader:
             if re.match(r"\s*\[+[^\[\],]+\]+\s*(#.*)?$", self.lines[end]):
                 return range(start, end)
         return range(start, len(self.lines))
+
+    def _headers(self, table: str) -> list[int]:
+        named = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in table.split("."))
+        return [n for n, line in enumerate(self.lines) if re.match(rf"\s*\[+\s*{named}\s*\]+", line)]
+
+
+def _innermost(
+    reported: dict[str, Any], error: msgspec.ValidationError, path: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], msgspec.ValidationError]:
+    """The keys that lead to the first value that does not fit, and what msgspec says of it alone."""
+    table: Any = reported
+    for key in path:
+        table = table[key]
+    deeper = 1 + str(error).count("[...]") > len(path)
+    for key, value in table.items() if deeper and isinstance(table, dict) else ():
+        alone = value
+        for name in reversed((*path, key)):
+            alone = {name: alone}
+        try:
+            msgspec.convert(alone, Settings)
+        except msgspec.ValidationError as inner:
+            return _innermost(reported, inner, (*path, key))
+    return path, error

@@ -177,7 +177,7 @@ def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str)
         ('{"python": "three"}', "'three' is not a version of python, such as 0.8.5"),
         ('{"pythn": "3.12"}', "unknown key 'pythn'; did you mean 'python'?"),
         ('{"env": {"A": 1}}', 'env has a whole number where text belongs, such as "env": {"RAY_ADDRESS": "auto"}'),
-        ('{"gpus": [{"name": "A100"}]}', "Object missing required field `memory_gib` - at `$.gpus[0]`"),
+        ('{"gpus": [{"name": "A100"}]}', "gpus[0] lacks 'memory_gib', such as"),
         ('{"gpus": [{"name": "A100", "memory_gib": -1}]}', "gpus[0].memory_gib has a number out of its range, > 0"),
         (
             '{"gpus": [{"name": "A100", "memory_gib": 80, "count": 0}]}',
@@ -191,7 +191,10 @@ def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str)
             '{"gpus": [{"name": "A", "memory_gib": 8, "memory": 8}]}',
             "unknown key 'memory' of a GPU; did you mean 'memory_gib'?",
         ),
-        ('{"gpus": [{"name": "A", "memory_gib": 8, "compute_capability": "sm80"}]}', "Expected `str` matching regex"),
+        (
+            '{"gpus": [{"name": "A", "memory_gib": 8, "compute_capability": "sm80"}]}',
+            "gpus[0].compute_capability has text",
+        ),
         ('{"nodes": 0}', "nodes has a number out of its range, >= 1"),
     ],
 )
@@ -211,8 +214,9 @@ def test_a_machine_that_cannot_be_used(machine: Path, content: str, why: str) ->
         ("vllm==0.8.*", "'0.8.*' is not a version of vllm"),
         ("==0.8", "'' is not a package name"),
         ("vllm[audio]==0.8", "'vllm[audio]' is not a package name"),
-        ("vllm=0.8.5", "no such file; a version is given as PACKAGE==VERSION"),
-        ("vllm>=0.8", "no such file; a version is given as PACKAGE==VERSION"),
+        ("vllm=0.8.5", "no such file; did you mean vllm==0.8.5?"),
+        ("vllm>=0.8", "no such file; did you mean vllm==0.8?"),
+        ("H100:8", "no such file; a version is given as PACKAGE==VERSION"),
         ("", "is not a file"),
         ("/no/such/machine.json", "no such file"),
         ("/", "is not a file"),
@@ -254,3 +258,9 @@ def test_the_python_that_the_doctor_runs_in_is_not_the_runs() -> None:
     assert isinstance(unknown, Unknown) and unknown.how == "--python PATH, or --assume python==VERSION"
     assert lookup(apply(bare, ["vllm==0.8.5", "python==3.12"]), "packages.python") == "3.12"
     assert lookup(apply(HERE, ["vllm==0.8.5"]), "packages.python") == "3.11.7"
+
+
+def test_what_is_no_second_machine_is_not_called_one(machine: Path) -> None:
+    machine.write_text('{"nodes": 1}')
+    with pytest.raises(InputError, match=r"no such file; did you mean vllm==0\.8\.5\?"):
+        apply(HERE, (str(machine), "vllm=0.8.5"))

@@ -33,12 +33,46 @@ def test_a_pyproject_of_somebody_else_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("fail_on = 'error'", "unknown setting 'fail_on'"),
-        ("select = 'RLD1'", "$.select"),
-        ("[[ignore]]\ncode = 'RLD104'", "missing required field `reason`"),
-        ("[[ignore]]\ncode = 'RLD104'\nreason = ' '", "needs a reason"),
+        ("fail_on = 'error'", "rldoctor.toml:1: unknown setting 'fail_on'; did you mean 'fail-on'?"),
+        ("\nfail-on = 3", "rldoctor.toml:2: fail-on has a whole number where text belongs"),
+        ("select = 'RLD1'", "rldoctor.toml:1: select has text where a list belongs"),
+        ("select = ['']", "rldoctor.toml:1: select has an empty code"),
+        ("[[ignore]]\ncode = 'RLD104'", "rldoctor.toml:1: ignore lacks 'reason'"),
+        ("[[ignore]]\ncode = 'RLD104'\nreason = ' '", "rldoctor.toml:3: ignoring RLD104 needs a reason"),
+        ("[[ignore]]\nreason = 'x'\ncode = ''", "rldoctor.toml:3: the ignore has an empty code"),
+        (
+            "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\nuntil = 'next week'",
+            "rldoctor.toml:4: ignore.until has no date such as 2030-12-31",
+        ),
+        (
+            "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\nuntil = 20301231",
+            "rldoctor.toml:4: ignore.until has a whole number where a date belongs",
+        ),
+        (
+            "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\nfiles = []",
+            "rldoctor.toml:4: files of an ignore are patterns such as runs/*.sh; leave it out for all",
+        ),
+        (
+            "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\n[[ignore]]\ncode = 'RLD1'\nreason = 'y'",
+            "rldoctor.toml:1; take one of them out",
+        ),
         ("select = [", "rldoctor.toml"),
-        ("ignore = 5", "$.ignore"),
+        ("ignore = 5", "rldoctor.toml:1: ignore has a whole number where a list belongs"),
+        (
+            "[ignore]\ncode = 'RLD1'",
+            "rldoctor.toml:1: ignore has a table where a list belongs; each is a table [[ignore]]",
+        ),
+        ("severity = 'note'", "rldoctor.toml:1: severity has text where a table belongs"),
+        (
+            "[severity]\nRLD1 = 'note'\n# RLD104\nRLD104 = 'loud'",
+            "rldoctor.toml:4: severity.RLD104 has the unknown value 'loud'; known are error, warning, note",
+        ),
+        (
+            "[thresholds.RLD503]\nshare = 'much'",
+            "rldoctor.toml:2: thresholds.RLD503.share has text where a number belongs",
+        ),
+        ("[thresholds]\nRLD503 = 5", "rldoctor.toml:2: thresholds.RLD503 has a whole number where a table belongs"),
+        ("[tool.rldoctor]\nfail-on = 'error'", "rldoctor.toml:1: [tool.rldoctor] is for pyproject.toml"),
         ("level = 'static'\nselekt = []", "rldoctor.toml:2: unknown setting 'selekt'; did you mean 'select'?"),
         (
             "[[ignore]]\ncode = 'RLD1'\nreason = 'x'\n\n[[ignore]]\ncode = 'RLD2'\nreason = 'y'\nuntill = 2026-12-01",
@@ -195,14 +229,23 @@ def test_a_number_of_a_check_is_set_by_the_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[thresholds.RLD503]\nshares = 1", "unknown threshold 'shares'; RLD503 has share, steps"),
+        (
+            "[thresholds.RLD503]\n# shares\nshares = 1",
+            "rldoctor.toml:3: [thresholds.RLD503]: unknown threshold 'shares'; did you mean 'share'?",
+        ),
+        ("thresholds.RLD503.shares = 1", "rldoctor.toml:1: [thresholds.RLD503]: unknown threshold 'shares'"),
         ("[thresholds.RLD101]\nshare = 1", "RLD101 has none"),
-        ("[thresholds.RLD9999]\nshare = 1", "unknown code 'RLD9999'"),
-        ("[thresholds.RLD503]\nshare = 'much'", "$.thresholds"),
-        ("[thresholds.RLD503]\nshare = nan", "a number from 0 on"),
+        ("[thresholds.RLD9999]\nshare = 1", "rldoctor.toml:1: unknown code 'RLD9999'"),
+        ("[thresholds.RLD503]\nshare = nan", "rldoctor.toml:2: [thresholds.RLD503]: share = nan: a number from 0 to 1"),
+        ("[thresholds.RLD503]\nshare = 95", "share = 95: a number from 0 to 1 is expected"),
+        ("[thresholds.RLD503]\nsteps = -1", "steps = -1: a number from 0 on is expected"),
+        ("level = 'statik'", "rldoctor.toml:1: unknown level 'statik'; did you mean 'static'?"),
+        ("\nfail-on = 'warnign'", "rldoctor.toml:2: unknown fail-on 'warnign'; did you mean 'warning'?"),
+        ("[severity]\nRLD998 = 'note'", "rldoctor.toml:2: unknown code 'RLD998'"),
+        ("require = [\n  'RLD101',\n  'RLD998']", "rldoctor.toml:3: unknown code 'RLD998'"),
     ],
 )
-def test_a_number_that_no_check_has_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_name_that_nothing_has_or_a_number_that_is_none_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "rldoctor.toml").write_text(text)
     (tmp_path / "run.log").write_text(SHORT)
     asked = run("triage", "run.log", cwd=tmp_path)

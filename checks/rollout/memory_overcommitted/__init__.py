@@ -60,7 +60,7 @@ STRATEGY = (
 URL = "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html"
 
 # What is so near to a device's size is neither too much for sure nor room enough.
-BORDER = check.threshold("border", 0.05, "how near to the device's size a need is a warning, as a share of it")
+BORDER = check.threshold("border", 0.05, "how near to the device's size a need is a warning, as a share of it", most=1)
 # From here on the CUDA context alone makes the share not free.
 WHOLE_DEVICE = 0.995
 
