@@ -11,8 +11,8 @@ from rldoctor.case import Gpus, Unknown
 from rldoctor.facts import gpus
 
 GIB = 1 << 30
-# Asking takes this share of the time at most.
-SHARE = 0.005
+# Asking takes this share of one core at most.
+SHARE = 0.002
 
 
 @dataclass(frozen=True)

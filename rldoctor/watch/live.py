@@ -24,8 +24,9 @@ from rldoctor.watch.follow import Follower
 
 # How much of a file's beginning shows how its lines are wrapped.
 _SAMPLE = 1 << 16
-# A judgement takes this share of the time at most: what one cost is waited for a hundred times.
-SHARE = 0.01
+# Judging takes this share of one core at most, so that a watched run pays one hundredth with reading, drawing and
+# asking the devices: a judgement of a tenth of a second comes every 25 seconds.
+SHARE = 0.004
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.case import Gpu, GpuProcess, Gpus, Unknown
-from rldoctor.watch.devices import Devices, Used, line, of_history
+from rldoctor.watch.devices import SHARE, Devices, Used, line, of_history
 
 GIB = 1 << 30
 
@@ -36,9 +36,9 @@ def test_a_slow_driver_is_asked_seldom() -> None:
     asked = Asked(*(Gpus(vendor="nvidia", devices=(gpu(0, used),)) for used in (10, 20)))
     devices = Devices(asked.read, lambda: asked.now)
     assert devices.look()[0].used == 10 * GIB
-    asked.now += 100
+    asked.now += 0.5 / SHARE
     assert devices.look()[0].used == 10 * GIB
-    asked.now += 101
+    asked.now += 0.5 / SHARE + 1
     assert devices.look()[0].used == 20 * GIB
 
 
