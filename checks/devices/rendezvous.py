@@ -50,6 +50,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.logs import LoggedException
 
+from ..declared.beside import counted_up, named
 from ..declared.devices import LOOPBACK
 
 check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
@@ -132,13 +133,13 @@ def port_of_two_launches(case: Case) -> Iterator[Finding | Reach]:
             continue
         given = "" if reported["master_port"] else ", the launcher's default"
         yield check.finding(
-            f"the launch of line {other['line']}, still running in the background, meets at the same port "
-            f"{port}{given}: the second cannot listen there (EADDRINUSE)",
+            f"{named(plan, other, 'launch')} meets at the same port {port}{given}: the second cannot listen there "
+            "(EADDRINUSE)",
             evidence=(
                 Evidence(text="started in the background", source=other["file"], line=other["line"]),
                 Evidence(text=f"meets at port {port} as well", source=plan.file, line=plan.line),
             ),
-            fixes=(_another_port(port + 1),),
+            fixes=(counted_up(plan, other, port, "the port", _another_port(port + 1)),),
         )
         return
     yield Reach(f"no other launch of the file meets at port {port}")
@@ -154,14 +155,15 @@ def port_of_two_servers(case: Case) -> Iterator[Finding | Reach]:
     for other in plan.value("process.beside"):
         if other.get("port") != port:
             continue
+        own = Fix.safe("give this server a port of its own", {"placement.listen_port": port + 1})
         yield check.finding(
-            f"the server of line {other['line']}, still running in the background, listens at the same port {port}: "
-            "the second cannot listen there (EADDRINUSE)",
+            f"{named(plan, other, 'server')} listens at the same port {port}: the second cannot listen there "
+            "(EADDRINUSE)",
             evidence=(
                 Evidence(text="started in the background", source=other["file"], line=other["line"]),
                 *cite(plan, "placement.listen_port"),
             ),
-            fixes=(Fix.safe("give this server a port of its own", {"placement.listen_port": port + 1}),),
+            fixes=(counted_up(plan, other, port, "the port", own),),
         )
         return
     yield Reach(f"no other server of the file listens at port {port}")

@@ -42,6 +42,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.hang import stalled_run
 
+from ..declared.beside import counted_up, named
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, syncs
 
 check = Check("RLD406", "weight-sync-unreachable", __doc__, before=("RLD323",))
@@ -89,21 +90,19 @@ def one_server_for_two(case: Case) -> Iterator[Finding | Reach]:
         if not other.get("shares_server"):
             continue
         port = plan.value(SERVER_PORT)
-        apart = {SERVER_PORT: port + 1} if isinstance(port, int) else {}
+        own = Fix.unsafe(
+            "give this trainer a server of its own",
+            {SERVER_PORT: port + 1} if isinstance(port, int) else {},
+            side_effects="the server has to listen there; its group port has to be another one too",
+        )
         yield check.finding(
-            f"the trainer of line {other['line']}, still running in the background, asks the same server "
-            f"({other['server']}), which takes the weights of one trainer",
+            f"{named(plan, other, 'trainer')} asks the same server ({other['server']}), which takes the weights of one "
+            "trainer",
             evidence=(
                 Evidence(text="started in the background", source=other["file"], line=other["line"]),
                 *cite(plan, SERVER_PORT, "placement.server_host", "placement.server_url"),
             ),
-            fixes=(
-                Fix.unsafe(
-                    "give this trainer a server of its own",
-                    apart,
-                    side_effects="the server has to listen there; its group port has to be another one too",
-                ),
-            ),
+            fixes=(counted_up(plan, other, port, "the server's port", own) if isinstance(port, int) else own,),
         )
         return
     yield Reach("no other trainer of the file asks its server")

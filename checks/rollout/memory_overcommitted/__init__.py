@@ -41,6 +41,7 @@ from rldoctor.api.engine import release
 from rldoctor.api.memory import GIB, device_memory, engine_memory, memory_phases, size_defaults
 from rldoctor.api.models import cite_config
 
+from ...declared.beside import named
 from .fixes import SHARE, remedies, spread_weights
 
 check = Check("RLD206", "gpu-memory-overcommitted", __doc__, before=("RLD321",))
@@ -129,8 +130,8 @@ def engines_on_one_device(case: Case) -> Iterator[Finding | Reach]:
         if not both or not other.get("share") or share + other["share"] <= 1:
             continue
         yield check.finding(
-            f"the {kind} of line {other['line']}, still running in the background, takes {other['share']:g} of device "
-            f"{both[0]}, and this one wants {share:g} of it",
+            f"{named(plan, other, kind)} takes {other['share']:g} of device {both[0]}, and this one wants {share:g} of "
+            "it",
             evidence=(
                 Evidence(text="started in the background", source=other["file"], line=other["line"]),
                 *cite(plan, SHARE, where),

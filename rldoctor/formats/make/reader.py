@@ -14,6 +14,7 @@ MAX_TEXT = 100_000
 MAX_LINES = 20_000
 MAX_FILES = 20
 _ASSIGNMENT = re.compile(r"(export\s+|override\s+)*([\w.-]+)\s*(:::?=|::?=|\?=|\+=|!=|=)\s*(.*)", re.DOTALL)
+_DEFINE = re.compile(r"(?:(?:export|override)\s+)*define\s+([\w.-]+)\s*(:::?=|::?=|\?=|\+=|=)?\s*(?:#.*)?$")
 _EXPORT = re.compile(r"export(?:\s+([\w\s.-]+))?$")
 _INCLUDE = re.compile(r"[-s]?include\s+(.+)")
 _RULE = re.compile(r"([^\s:=#][^:=#]*?)\s*::?(?!=)\s*([^=;]*?)\s*(?:;\s*(.*))?$")
@@ -99,8 +100,9 @@ class Makefile:
             yield from self._made(name, alone, done, depth + 1)
         automatic = {"@": target, "<": next(iter(needed), ""), "^": " ".join(needed), "MAKE": "make"}
         for line in rule.lines:
-            text = self.filled(line.text, automatic)
-            yield Source(re.sub(r"^[\s@+-]+", "", text), line.file, line.line)
+            # A variable of several lines is as many commands, each with a shell of its own.
+            for text in re.split(r"(?<!\\)\n", self.filled(line.text, automatic)):
+                yield Source(re.sub(r"^[\s@+-]+", "", text), line.file, line.line)
 
 
 def read_make(
@@ -116,17 +118,27 @@ def _read(make: Makefile, source: Source, files: Callable[[str], Source | None] 
     make.files += 1
     rules: list[Rule] = []
     branches = 0
+    begun: re.Match[str] | None = None
+    body: list[str] = []
     for number, text in _logical(source):
-        if text.startswith("\t"):
+        if begun is not None:
+            if text.strip() != "endef":
+                body.append(text)
+                continue
+            _give(make, begun[1], begun[2] or "=", _one_line("\n".join(body)), branches > 0)
+            begun, body = None, []
+        elif text.startswith("\t"):
             for rule in rules:
                 rule.lines.append(Line(text[1:], number, source.file))
             continue
         bare = text.strip()
+        if (begun := _DEFINE.match(bare)) is not None:
+            continue
         if _BRANCH.match(bare):
             branches += 1
         elif bare == "endif":
             branches -= 1
-        elif not bare or bare.startswith(("#", "else", "define", "endef")):
+        elif not bare or bare.startswith(("#", "else", "endef")):
             continue
         elif (exported := _EXPORT.match(bare)) is not None:
             make.exports.update((exported[1] or "").split())
@@ -143,10 +155,17 @@ def _read(make: Makefile, source: Source, files: Callable[[str], Source | None] 
 
 
 def _assign(make: Makefile, found: re.Match[str], maybe: bool) -> None:
-    name, sign = found[2], found[3]
-    text = re.sub(r"\s+#.*", "", re.sub(r"\s*\\\n\s*", " ", found[4]))
     if (found[1] or "").startswith("export"):
-        make.exports.add(name)
+        make.exports.add(found[2])
+    _give(make, found[2], found[3], re.sub(r"\s+#.*", "", _one_line(found[4])), maybe)
+
+
+def _one_line(text: str) -> str:
+    """A value whose lines a backslash continues, as make keeps it."""
+    return re.sub(r"\s*\\\n\s*", " ", text)
+
+
+def _give(make: Makefile, name: str, sign: str, text: str, maybe: bool) -> None:
     if maybe or sign == "!=":
         make.values[name] = None
     elif sign == "?=":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": 
 _BLANKS = " \t\n"
 _SIGN = re.compile(rb"[$`<>]")
 _TILDE = re.compile(r"((?:[A-Za-z_]\w*\+?=)?)~(?=/|\Z)")
+_OVERLOOKED = re.compile(r"\$(\d|[A-Za-z_]\w*)")
 _BLANK_BEFORE = re.compile(rb"[ \t(=]\\ ")
 
 
@@ -56,6 +57,8 @@ class Expander:
         self.file = file
         self.script = script
         self.variables: dict[str, Variable] = {}
+        # Maps (declare -A), whose elements are variables called NAME[KEY], and whether all their keys are known.
+        self.maps: dict[str, bool] = {}
         self.positional: tuple[Word, ...] | None = None
         # Names of variables that nothing sets and that a condition or a default asked for.
         self.asked: set[str] = set()
@@ -65,6 +68,8 @@ class Expander:
         self.unread: list[str] = []
         # Opens the files that the script names.
         self.open: Callable[[str], Source | None] | None = None
+        # What a function of the script prints, None for what is no function or does more than print.
+        self.call: Callable[[Sequence[str]], str | None] = lambda words: None
         self.machine = Machine()
 
     def beside(
@@ -73,8 +78,8 @@ class Expander:
         """An expander of another text with the same variables and arguments."""
         other = Expander(raw, first_line, offset, inside, self.file if file is None else file, self.script)
         other.variables, other.positional, other.asked = self.variables, self.positional, self.asked
-        other.left_empty, other.unread = self.left_empty, self.unread
-        other.open, other.machine = self.open, self.machine
+        other.left_empty, other.unread, other.maps = self.left_empty, self.unread, self.maps
+        other.open, other.machine, other.call = self.open, self.machine, self.call
         return other
 
     def text(self, node: Node) -> str:
@@ -219,8 +224,14 @@ class Expander:
         """The body of a here-document with its variables filled in; what is unknown stays as it is written."""
         done: list[str] = []
         for piece in self._parts(node, node.start_byte, node.end_byte):
-            done.append(piece.text.raw if isinstance(piece.text, Unresolved) else " " if piece.boundary else piece.text)
+            text = piece.text.raw if isinstance(piece.text, Unresolved) else " " if piece.boundary else piece.text
+            # The grammar overlooks $1, and what else begins a document.
+            done.append(_OVERLOOKED.sub(self._overlooked, text) if piece.literal else text)
         return "".join(done)
+
+    def _overlooked(self, found: re.Match[str]) -> str:
+        variable = self.lookup(found[1])
+        return variable.value if variable is not None and isinstance(variable.value, str) else found[0]
 
     def lookup(self, name: str) -> Variable | None:
         """A variable or positional parameter by name, or None where nothing in the script sets it."""

@@ -120,12 +120,24 @@ def _subject(expander: Expander, node: Node, subject: Node) -> Variable | Value:
         return Unresolved(expander.text(node), f"{name} is not set in this file")
     if index in ("@", "*"):
         return variable
+    if name in expander.maps:
+        return _of_map(expander, node, name, subject.children[2])
     if not re.fullmatch(r"-?\d{1,9}", index):
         return Unresolved(expander.text(node), f"element {index} of {name}")
     at, words = int(index), variable.words if variable.array else variable.words[:1]
     if any(word.open for word in (words[: at + 1] if at >= 0 else words)):
         return Unresolved(expander.text(node), f"element {index} of {name}")
     return Variable((words[at],), variable.line) if -len(words) <= at < len(words) else Variable((), variable.line)
+
+
+def _of_map(expander: Expander, node: Node, name: str, key: Node) -> Variable | Value:
+    word = expander.word(key)
+    if isinstance(word.value, Unresolved):
+        return Unresolved(expander.text(node), word.value.why)
+    found = expander.variables.get(f"{name}[{word.value}]")
+    if found is None and not expander.maps[name]:
+        return Unresolved(expander.text(node), f"element {word.value} of {name}")
+    return found or Variable((), expander.line(node))
 
 
 def _default(

@@ -14,7 +14,8 @@ from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, words_behind, written_files
 from rldoctor.formats.shell.scope import MAX_WORDS, given, known
-from rldoctor.formats.shell.substitution import handed, piped
+from rldoctor.formats.shell.substitution import handed, piped, said
+from rldoctor.formats.shell.xargs import runs
 from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.values import Unresolved
 
@@ -28,6 +29,7 @@ WORDS_OF_A_STEP = 4
 MAX_CALLS = 12
 # A loop is followed round by round as long as it starts nothing, and within another loop not at all.
 MAX_ROUNDS = 64
+MAX_ABREAST = 8
 # Commands that change nothing a launch depends on.
 _QUIET = frozenset({"echo", "printf", "cd", "mkdir", "sleep", "test", "[", "pushd", "popd", "wait", "trap", "ulimit"})
 # Commands with a grammar of their own, which they lose behind assignments that end a line.
@@ -55,6 +57,7 @@ class Runner(Builtins):
         self.script = script
         self.functions: dict[str, tuple[Node, Expander]] = {}
         self.calls: list[str] = []
+        expander.call = self._said
         self.folders: list[str] = []
         self.steps = 0
         self.loops = 0
@@ -263,14 +266,15 @@ class Runner(Builtins):
 
     def _rounds(self, node: Node, body: list[Node]) -> bool:
         """Follows a loop round by round; False, and nothing done, where its rounds are not known or start commands
-        several times."""
+        one after the other. What they start side by side, in the background, may get in each other's way."""
         before, commands, notes = self.state(), len(self.script.commands), len(self.script.notes)
         pending, files, mark = set(self.pending), dict(self.script.files), len(self.written)
         self.loops += 1
         done = self._followed(node, body)
         self.loops -= 1
         started = [c for c in self.script.commands[commands:] if c.words[0].text not in _QUIET]
-        if done is None or (started and done != 1) or self.pending - pending:
+        again = done != 1 and not (done and done <= MAX_ABREAST and all(c.background for c in started))
+        if done is None or (started and again) or self.pending - pending:
             self.restore(before)
             del self.script.commands[commands:], self.script.notes[notes:], self.written[mark:]
             self.pending, self.script.files, self.left = pending, files, ""
@@ -397,21 +401,23 @@ class Runner(Builtins):
         start, end = self.expander.span(begin.start_byte, last.end_byte)
         line = self.expander.line(begin)
         end_line = line + int(last.end_point[0] - begin.start_point[0])
-        file = self.expander.file
-        command = Command(
-            tuple(words),
-            environment,
-            line,
-            end_line,
-            start,
-            end,
-            background,
-            stdin,
-            not self.certain,
-            file,
-            self.folder() or "",
-        )
-        self.script.commands.append(command)
+        given = stdin.text if stdin is not None else None
+        started = runs(self.expander, words, given) if first == "xargs" else None
+        for one in started.commands if started is not None else [words]:
+            command = Command(
+                tuple(one),
+                environment,
+                line,
+                end_line,
+                start,
+                end,
+                background or (started is not None and started.abreast),
+                stdin if started is None else None,
+                not self.certain,
+                self.expander.file,
+                self.folder() or "",
+            )
+            self.script.commands.append(command)
         if leaving:
             self.left = "exit"
 
@@ -428,6 +434,17 @@ class Runner(Builtins):
         for child in node.children[:done]:
             self.assign(child)
         return done
+
+    def _said(self, words: Sequence[str]) -> str | None:
+        """What a function prints that a substitution calls; None where it is none, or does more than print."""
+        if words[0] not in self.functions:
+            return None
+        mark, notes = len(self.script.commands), len(self.script.notes)
+        arguments = [word for text in words[1:] for word in given(text)]
+        self.apart(lambda: self._call(words[0], arguments, {}))
+        texts = [None if command.conditional else said(command) for command in self.script.commands[mark:]]
+        del self.script.commands[mark:], self.script.notes[notes:]
+        return "".join(text for text in texts if text is not None) if texts and None not in texts else None
 
     def _call(self, name: str, words: list[Word], prefixes: dict[str, Variable]) -> None:
         if name in self.calls or len(self.calls) >= MAX_CALLS:

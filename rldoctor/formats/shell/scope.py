@@ -18,6 +18,7 @@ MAX_WORDS = 5000
 # What is assigned to these is not the text that stands there: integers, other letters, maps.
 _ATTRIBUTES = re.compile(r"-\w*[Ailu]")
 _REFERENCE = re.compile(r"-\w*n")
+_MAP = re.compile(r"-[^ilu]*A[^ilu]*")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d*)")
 
 
@@ -147,6 +148,9 @@ class Scope:
             self._assign_element(node, name_node, value, more)
             return
         name, line = self.expander.text(name_node), self.expander.line(node)
+        if name in self.expander.maps:
+            self._assign_map(name, value, line, more)
+            return
         start, end = self.expander.span(node.start_byte, node.end_byte)
         array = value is not None and value.type == "array"
         words: list[Word] = []
@@ -188,8 +192,46 @@ class Scope:
         self.expander.asked = outer | self.expander.asked
         return word
 
+    def _assign_map(self, name: str, value: Node | None, line: int, more: bool) -> None:
+        """``declare -A SIZES=([small]=1)``: each element is a variable of its own, called ``SIZES[small]``."""
+        if not more:
+            self._empty_map(name)
+        for child in value.children if value is not None and value.type == "array" else ():
+            if not child.is_named or child.type == "comment":
+                continue
+            word = self.expander.word(child)
+            key, sign, _ = word.prefix.partition("]=")
+            if not sign or not key.startswith("["):
+                self._open_map(name)
+                return
+            element = self.expander.join(behind(word.pieces, len(key + sign)), word.raw, word.line, -1, -1)
+            self.set(f"{name}{key}]", Variable((element,), line))
+        if value is None or value.type != "array":
+            self._open_map(name)
+
+    def _empty_map(self, name: str) -> None:
+        self.expander.maps[name] = True
+        for element in self._elements(name):
+            del self.expander.variables[element]
+
+    def _open_map(self, name: str) -> None:
+        """Something has changed in a map, and reading does not tell where."""
+        self.expander.maps[name] = False
+        self.blur(self._elements(name))
+
+    def _elements(self, name: str) -> list[str]:
+        return [one for one in self.expander.variables if one.startswith(f"{name}[")]
+
     def _assign_element(self, node: Node, subscript: Node, value: Node | None, more: bool) -> None:
         name, line = self.expander.text(subscript.children[0]), self.expander.line(node)
+        if name in self.expander.maps:
+            key = self.expander.word(subscript.children[2]).value
+            if not isinstance(key, str) or value is None:
+                self._open_map(name)
+                return
+            given, old = self.expander.word(value), self.expander.variables.get(f"{name}[{key}]")
+            self.set(f"{name}[{key}]", Variable((joined(old.words[0], given) if more and old else given,), line))
+            return
         index = self.expander.text(subscript)[:-1].partition("[")[2]
         old = self.expander.variables.get(name)
         words = list(old.words) if old is not None else []
@@ -213,7 +255,7 @@ class Scope:
 
     def set(self, name: str, variable: Variable) -> None:
         """Gives a variable its value."""
-        if variable.exported or self.all_exported or name in self.exports:
+        if variable.exported or (self.all_exported and "[" not in name) or name in self.exports:
             self.exports.add(name)
             variable = replace(variable, exported=True)
         self.written.append(name)
@@ -242,7 +284,9 @@ class Scope:
             name = self.expander.text(child.children[0] if child.type == "variable_assignment" else child)
             if local:
                 self.locals[-1].setdefault(name, self.expander.variables.get(name))
-            if odd is not None:
+            if odd is not None and _MAP.fullmatch(odd) is not None:
+                self._declare_map(name, self.expander.line(node))
+            elif odd is not None:
                 self.declared[name] = odd
             if refers:
                 self._refer(name, child)
@@ -252,11 +296,9 @@ class Scope:
                 self.assign(child, export and not unexport)
                 given.update({n: v for n, v in self.expander.variables.items() if before.get(n) is not v})
                 self.expander.variables = given
-            elif local:
+            elif local and name not in self.expander.maps:
                 self.expander.variables.pop(name, None)
                 self.written.append(name)
-            elif odd is not None and "A" in odd:
-                self.lose(name, self.expander.line(node))
             if unexport:
                 self.exports.discard(name)
             elif export:
@@ -264,6 +306,11 @@ class Scope:
             if name in self.expander.variables:
                 exported = name in self.exports
                 self.expander.variables[name] = replace(self.expander.variables[name], exported=exported)
+
+    def _declare_map(self, name: str, line: int) -> None:
+        if name not in self.expander.maps:
+            self._empty_map(name)
+            self.lose(name, line)  # in which order bash hands all elements out is not known
 
     def _refer(self, name: str, node: Node) -> None:
         """``declare -n name=target``: what is given to the name, the target gets."""
@@ -287,6 +334,9 @@ class Scope:
         for name, old in self.locals.pop().items():
             self.declared.pop(name, None)
             self.references.pop(name, None)
+            if self.expander.maps.pop(name, None) is not None:
+                for element in self._elements(name):
+                    del self.expander.variables[element]
             if old is None:
                 self.expander.variables.pop(name, None)
             else:
@@ -329,6 +379,19 @@ def _common(arrays: list[Variable], name: str) -> Variable:
             break
         size += 1
     return replace(first, words=(*first.words[:size], _any(name, first.line)))
+
+
+def behind(pieces: Iterable[Piece], size: int) -> list[Piece]:
+    """The parts of a word without so many letters at its beginning, all of them known."""
+    left: list[Piece] = []
+    for piece in pieces:
+        if size and isinstance(piece.text, str):
+            gone = piece.text[:size]
+            size -= len(gone)
+            start = piece.start + len(gone.encode()) if piece.literal and piece.start >= 0 else -1
+            piece = replace(piece, text=piece.text[len(gone) :], start=start, end=piece.end if start >= 0 else -1)
+        left.append(piece)
+    return left
 
 
 def joined(old: Word, new: Word) -> Word:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from rldoctor.formats.shell.expand import Expander
+    from rldoctor.formats.shell.reader import Command
 
 MAX_NUMBERS = 1000
 
@@ -49,6 +50,8 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
         return None
     if words == ["pwd"] and (folder := expander.variables.get("PWD")) is not None and folder.line:
         return folder.value if isinstance(folder.value, str) else None
+    if (printed_by := expander.call(words)) is not None:
+        return printed_by
     if (command := _COMMANDS.get(words[0])) is not None:
         return command(words[1:])
     if words[0] not in _FILTERS:
@@ -58,6 +61,17 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
         return None
     texts = [given] if not names else [_text_of(expander, name) for name in names]
     return None if None in texts else options("".join(text for text in texts if text is not None))
+
+
+def said(command: Command) -> str | None:
+    """What a command of a function prints, None where reading does not tell."""
+    words = [word.value for word in command.words if isinstance(word.value, str)]
+    if len(words) < len(command.words) or command.background:
+        return None
+    if words == ["cat"]:
+        return command.stdin.text if command.stdin is not None else None
+    text = _COMMANDS[words[0]](words[1:]) if words[0] in _COMMANDS else None
+    return f"{text}\n" if text is not None and words[0] != "printf" else text
 
 
 def _entered(expander: Expander, node: Node) -> str | None:
@@ -119,11 +133,27 @@ def _text_of(expander: Expander, name: str) -> str | None:
 
 
 def _echo(words: Sequence[str]) -> str | None:
-    return None if any(word.startswith("-") for word in words[:1]) else " ".join(words)
+    return None if any(re.fullmatch(r"-[neE]+", word) for word in words[:1]) else " ".join(words)
+
+
+_CONVERSION = re.compile(r"%[sd]|\\[nt\\]|[^%\\]")
+_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
 def _printf(words: Sequence[str]) -> str | None:
-    return words[1] if len(words) == 2 and words[0] in ("%s", "%s\\n") else None
+    """Texts and whole numbers in a format, which is used again as long as there are any."""
+    form, given = (words[0], list(words[1:])) if words and not words[0].startswith("-") else ("%", [])
+    parts = _CONVERSION.findall(form)
+    wanted = sum(part[0] == "%" for part in parts)
+    if "".join(parts) != form or ("%d" in parts and not all(re.fullmatch(r"-?[1-9]\d*|0", one) for one in given)):
+        return None
+    done: list[str] = []
+    while True:
+        for part in parts:
+            text = (given.pop(0) if given else "0" if part == "%d" else "") if part[0] == "%" else part
+            done.append(_ESCAPES.get(part, text))
+        if not given or not wanted:
+            return "".join(done)
 
 
 def _pwd(words: Sequence[str]) -> str | None:

@@ -158,6 +158,39 @@ def test_two_launches_at_the_same_time_meet_at_one_port(tmp_path: Path) -> None:
         assert {line.line for line in found.evidence} == {1, 2}
 
 
+LOOP = """for i in 0 1; do
+  MASTER_PORT={port} CUDA_VISIBLE_DEVICES=$i torchrun {option} --nproc_per_node 1 my_eval.py --part $i &
+done
+wait
+"""
+
+
+@pytest.mark.parametrize(
+    ("port", "option", "fires"),
+    [
+        ("29600", "--master_port 29600", True),
+        ("29600", "--master_port $((29600 + i))", False),
+        ("1", "--standalone", False),
+    ],
+)
+def test_rounds_of_a_loop_in_the_background(tmp_path: Path, port: str, option: str, fires: bool) -> None:
+    found = LaunchFile(tmp_path, LOOP.format(port=port, option=option), {}).findings(check)
+    assert bool(found) == fires
+    for one in found:
+        assert "of an earlier round of the same loop" in one.message
+        assert [fix.title for fix in one.fixes] == [
+            "let the port count up with the loop: $((29600 + ROUND)), where ROUND is 0, 1, ..."
+        ]
+
+
+def test_a_port_that_both_take_from_one_variable(tmp_path: Path) -> None:
+    text = "PORT=29700\n" + two({"port": "--master_port $PORT ", "after": " &"}, {"port": "--master_port=${PORT} "})
+    (found,) = LaunchFile(tmp_path, text, {}).findings(check)
+    assert "at the same port 29700" in found.message
+    counted = text.replace("=${PORT}", "=$((PORT + 1))")
+    assert LaunchFile(tmp_path, counted, {}).findings(check) == []
+
+
 OWN = "torchrun --nproc_per_node 2 {port}my_eval.py{after}\n"
 
 

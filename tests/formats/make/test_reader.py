@@ -22,6 +22,9 @@ MAKEFILES = {
     "on one line": "run: ; echo one\n",
     "double colon": "X ::= 4\nrun:\n\techo $(X)   # said\n",
     "marks": "run:\n\t-@echo quiet\n\t@ echo again\n",
+    "several lines": "N := 8\ndefine ARGS\n--a 1 --n $(N) \\\n--b 2\nendef\nrun:\n\techo $(ARGS) end\n",
+    "canned recipe": "define BOTH =\n@echo one $@\nsecond=2; echo $$second\nendef\nrun:\n\t$(BOTH)\n",
+    "at once": "X = 1\ndefine Y :=\n$(X)\nendef\nX = 2\nrun:\n\techo $(Y)\n",
     "several targets": "a b: c\n\techo $@\nc:\n\techo c\n",
 }
 

@@ -1,0 +1,102 @@
+"""The commands that ``xargs`` makes of what it reads."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rldoctor.formats.shell.expand import Expander
+from rldoctor.formats.shell.reader import Piece, Word
+from rldoctor.formats.values import Unresolved
+
+MAX_RUNS = 16
+# Options that change neither what is started nor with which words.
+_FLAGS = re.compile(r"-[rtxpo]+|--no-run-if-empty|--verbose|--exit")
+_VALUED = re.compile(r"(?:-(?P<short>[IndPL0])|--(?P<long>replace|max-args|delimiter|max-procs|max-lines|null))=?(.*)")
+_SHORT = {"replace": "I", "max-args": "n", "delimiter": "d", "max-procs": "P", "max-lines": "L", "null": "0"}
+_UNKNOWN = Unresolved("$(xargs)", "what xargs reads is not known")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The words of each command, and whether they run side by side."""
+
+    commands: list[list[Word]]
+    abreast: bool = False
+
+
+def runs(expander: Expander, words: Sequence[Word], given: str | None) -> Runs | None:
+    """What ``xargs`` starts with ``given`` as its input, None where that is not known; None where it starts nothing, or
+    has options that are not read."""
+    options: dict[str, str] = {}
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        text = rest.pop(0).text
+        found = _VALUED.fullmatch(text)
+        if found is None and _FLAGS.fullmatch(text) is None:
+            return None
+        if found is not None:
+            name = found["short"] or _SHORT[found["long"]]
+            options[name] = found[3] or (rest.pop(0).text if name != "0" and rest else "")
+    if not rest:
+        return None
+    abreast = options.get("P", "1") != "1"
+    items = _items(given, options)
+    if items is None or len(items) > MAX_RUNS:
+        return Runs([_unread(expander, rest, options.get("I", ""))])
+    if (mark := options.get("I")) is not None:
+        return Runs([[_filled(expander, word, mark, item) for word in rest] for item in items], abreast)
+    size = int(options["n"]) if options.get("n", "").isdigit() and options["n"] != "0" else len(items) or 1
+    parts = [items[at : at + size] for at in range(0, len(items), size)]
+    line = rest[0].line
+    return Runs([[*rest, *(_word(expander, item, line) for item in part)] for part in parts or [[]]], abreast)
+
+
+def _items(given: str | None, options: dict[str, str]) -> list[str] | None:
+    if given is None:
+        return None
+    sign = {"\\n": "\n", "\\t": "\t", "\\0": "\0"}.get(options.get("d", ""), options.get("d"))
+    if "0" in options or sign is not None:
+        return given.removesuffix(sign or "\0").split(sign or "\0")
+    if "I" in options or "L" in options:
+        return [row.lstrip() for row in given.splitlines() if row.strip()]
+    try:
+        return shlex.split(given)
+    except ValueError:
+        return None
+
+
+def _unread(expander: Expander, words: list[Word], mark: str) -> list[Word]:
+    if mark:
+        return [_filled(expander, word, mark, _UNKNOWN) for word in words]
+    any_number = Piece(_UNKNOWN, words[0].line, many=True, file=expander.file)
+    return [*words, expander.join([any_number], _UNKNOWN.raw, words[0].line, -1, -1)]
+
+
+def _word(expander: Expander, text: str, line: int) -> Word:
+    return expander.join([expander.piece(text, line)], text, line, -1, -1)
+
+
+def _filled(expander: Expander, word: Word, mark: str, text: str | Unresolved) -> Word:
+    """A word with what is read where its mark stands."""
+    if mark not in word.text:
+        return word
+    pieces = list(_pieces(word, mark, text))
+    return replace(expander.join(pieces, word.raw, word.line, -1, -1), file=word.file)
+
+
+def _pieces(word: Word, mark: str, text: str | Unresolved) -> Iterator[Piece]:
+    pieces = word.pieces or (Piece(word.value, word.line),)
+    # The grammar may cut a word within its mark.
+    for known, group in groupby(pieces, key=lambda piece: isinstance(piece.text, str)):
+        if not known:
+            yield from group
+            continue
+        whole = "".join(piece.text for piece in group if isinstance(piece.text, str))
+        for index, part in enumerate(whole.split(mark)):
+            if index:
+                yield Piece(text, word.line, file=word.file)
+            yield Piece(part, word.line, file=word.file)
