@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rldoctor import reads
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.records import dataclass
 
 SCHEMA_VERSION = 1
 OF_ANOTHER_PYTHON = "which Python the run starts with is not known: its packages were assumed"

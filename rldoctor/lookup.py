@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor import reads
 from rldoctor.case import OF_ANOTHER_PYTHON, Case, Distribution, Packages, Unknown
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.plan.vocabulary import plain
+from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
 # One module, several distributions: the CPU and ROCm builds of vLLM carry names of their own.

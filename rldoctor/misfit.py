@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from rldoctor.expressions import expression
+from rldoctor.records import dataclass
 
 # `Expected `str`, got `float` - at `$.packages[...]`.
 _KIND = expression(r"Expected `(?P<wanted>[^`]*)`(?:[^,]*)?, got `(?P<got>[^`]*)`")

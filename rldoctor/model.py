@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, TypedDict
 
 from rldoctor.exhibits.model import Exhibits
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

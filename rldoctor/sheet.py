@@ -4,7 +4,6 @@ it comes from; what is not known is said as not known."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.case import Case
@@ -16,6 +15,7 @@ from rldoctor.knowledge.model_config import context
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.seeds import SeedTopology, replicas_per_prompt, seed_topology
 from rldoctor.plan.vocabulary import plain, terms
+from rldoctor.records import dataclass
 
 # The settings of each part, in their order. Those of the first group are always there, those of the second where the
 # plan has them.

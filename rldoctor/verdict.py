@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from rldoctor.case import Case
@@ -17,6 +17,7 @@ from rldoctor.catalogue.scenario import Scenario
 from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, Severity, State, Verdict
 from rldoctor.plan.model import RolloutPlan, Setting
+from rldoctor.records import dataclass
 
 THRESHOLDS = {
     "error": frozenset({Severity.ERROR}),

@@ -6,7 +6,6 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.signature import SHORTEST_LITERAL, Condition, Fixes, LogJudge, Role, Row, Signature, Weight
 from rldoctor.catalogue.threshold import Threshold
 from rldoctor.model import Evidence, Finding, Fix, Grade, Severity
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.logs.model import LogEvent, LogRun

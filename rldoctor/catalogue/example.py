@@ -10,7 +10,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
 from rldoctor.model import Finding, Level, Report
+from rldoctor.records import dataclass
 
 HEADINGS = ("## Fires", "## Stays quiet")
 # What the files of a case are by their names; any other name is the launch file's, *.log the log's.

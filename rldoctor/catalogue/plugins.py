@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions, entry_points
 
 from rldoctor.errors import one_line
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,20 @@ class BrokenPlugin:
 
 
 def entries(group: str) -> list[EntryPoint]:
-    """The entry points of a group, also beside a distribution whose metadata is damaged."""
+    """The entry points of a group."""
+    return [entry for entry in _installed(tuple(sys.path)) if entry.group == group]
+
+
+@lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...]) -> list[EntryPoint]:
+    """The entry points of all distributions on a path, also beside one whose metadata is damaged. They are read once,
+    for all groups."""
     try:
-        return list(dict.fromkeys(entry_points(group=group)))
+        every = entry_points()
+        found = [entry for group in every.groups for entry in every.select(group=group)]
     except Exception:  # one unreadable entry_points.txt among hundreds, most likely of something else
-        found: list[EntryPoint] = []
+        found = []
         for distribution in distributions():
             with contextlib.suppress(Exception):
-                found += [entry for entry in distribution.entry_points if entry.group == group]
-        return list(dict.fromkeys(found))
+                found += distribution.entry_points
+    return list(dict.fromkeys(found))

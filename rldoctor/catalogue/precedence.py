@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.catalogue.check import Check, Kind
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.model import Level
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import pkgutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import ModuleType
 
 from rldoctor import frameworks, streams
@@ -16,6 +16,7 @@ from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import InputError, meant, one_line
+from rldoctor.records import dataclass
 
 # Either may bring checks, probes and scenarios; two names say what is in a module before it is imported.
 GROUPS = ("rldoctor.checks", "rldoctor.probes")

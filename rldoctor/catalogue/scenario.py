@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
 from rldoctor.model import Level
+from rldoctor.records import dataclass
 
 MINIATURE = "miniature"
 LARGE = 64_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rldoctor.case import Case
 from rldoctor.lookup import installed_within
 from rldoctor.model import Finding, Fix, Severity
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.logs.model import LogEvent

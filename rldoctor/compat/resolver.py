@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, ResolutionTooDeep, Resolver
 from resolvelib.structs import RequirementInformation
@@ -13,6 +12,7 @@ from rldoctor.compat.candidates import candidates
 from rldoctor.compat.model import Versions
 from rldoctor.compat.world import MAIN, World
 from rldoctor.knowledge.requirements import Demand, is_framework
+from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
 # Enough for everything that was tried; beyond it a person is better served by being told so.

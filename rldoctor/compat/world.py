@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from rldoctor.case import Case, Distribution, Packages
@@ -23,6 +23,7 @@ from rldoctor.knowledge.requirements import (
     unreleased,
 )
 from rldoctor.lookup import canonical, provided
+from rldoctor.records import dataclass
 from rldoctor.tables import declarations
 from rldoctor.versions import parsed, specifiers, version_within
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from rldoctor import whole
@@ -14,6 +14,7 @@ from rldoctor.formats.source import Files, Source, open_source
 from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -11,12 +11,13 @@ import platform
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from rldoctor.facts import unix_sockets
 from rldoctor.facts.proc import PROC, Process, link_of, text_of
+from rldoctor.records import dataclass
 
 # Numbers of the calls that wait: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 _CALLS: dict[str, dict[int, str]] = {

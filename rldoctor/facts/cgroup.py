@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from rldoctor.records import dataclass
 
 # What version 1 reports for "no limit" is the largest multiple of the page size; no machine has as much.
 _NO_LIMIT = 1 << 60

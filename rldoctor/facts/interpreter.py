@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts.environment import of
+from rldoctor.records import dataclass
 from rldoctor.redact import without_secrets
 
 TIME_LIMIT = 20.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rldoctor import untrusted
+from rldoctor.records import dataclass
 
 SUFFIXES = (".dist-info", ".egg-info")
 # Of published packages the largest METADATA, with its description, has some 300 KiB; nightly builds of torch record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -14,6 +14,7 @@ from rldoctor.case import Distribution, Packages
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, metadata
 from rldoctor.lookup import canonical
+from rldoctor.records import dataclass
 
 # Whose declarations are read; of the others name and version suffice, and those stand in the directory's name.
 _DECLARING = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from rldoctor.records import dataclass
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from rldoctor.records import dataclass
 
 # linux/netlink.h, linux/sock_diag.h, linux/unix_diag.h
 _SOCK_DIAG, _BY_FAMILY, _DUMP = 4, 20, 0x301

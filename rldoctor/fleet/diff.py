@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.fleet import compared
 from rldoctor.fleet.compared import Facts, Order
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

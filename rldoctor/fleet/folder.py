@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from rldoctor.case import Case
 from rldoctor.errors import InputError
 from rldoctor.fleet.model import Fleet, Unread
 from rldoctor.fleet.skew import Table, classes
+from rldoctor.records import dataclass
 
 # More files than any cluster has nodes are not bundles of one.
 MOST = 20_000

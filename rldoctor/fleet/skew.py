@@ -6,13 +6,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rldoctor import redact
 from rldoctor.case import Case
 from rldoctor.fleet import breaks, compared
 from rldoctor.fleet.model import NodeClass, Skew
+from rldoctor.records import dataclass
 
 # Limits: what is more than most nodes have breaks nothing, and between machines of one kind they vary a little (the
 # kernel counts the processes of a user by the memory). None is no limit, but for sizes that are not known.

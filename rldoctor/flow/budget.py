@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor.case import Case, Unknown
 from rldoctor.catalogue.check import Check
@@ -11,6 +11,7 @@ from rldoctor.catalogue.probe import Request
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.model import Level
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)

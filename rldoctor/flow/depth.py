@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.lookup import find
 from rldoctor.model import Level
+from rldoctor.records import dataclass
 
 # A rollout in `auto` starts only where it disturbs nobody: a miniature on the CPU takes about 2 GiB and a core, on a
 # GPU the CUDA context and the smallest cache.

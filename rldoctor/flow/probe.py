@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ from rldoctor.flow.depth import Depth
 from rldoctor.judge import first_missing
 from rldoctor.lookup import Absent
 from rldoctor.model import Level
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.catalogue.scenario import Basis

@@ -6,7 +6,7 @@ import datetime
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from rldoctor.flow.probe import Progress
 from rldoctor.flow.session import Session
 from rldoctor.model import Evidence, Level, Missing, Report
 from rldoctor.project import settings
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.edits.edit import Edited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rldoctor import untrusted
@@ -17,6 +17,7 @@ from rldoctor.flow.probe import AnyProbe, needed_probes
 from rldoctor.model import Level
 from rldoctor.project import settings
 from rldoctor.project.settings import Settings
+from rldoctor.records import dataclass
 from rldoctor.verdict import THRESHOLDS
 
 # A day; poll(2) counts milliseconds in 32 bits.

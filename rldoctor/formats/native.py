@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.formats.json_text import parse
 from rldoctor.plan.model import Form, UnknownOption
+from rldoctor.records import dataclass
 
 
 class Located(dict[str, Any]):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from rldoctor import redact, untrusted
 from rldoctor.errors import InputError, meant
+from rldoctor.records import dataclass
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.
 MAX_BYTES = 2 * 1024 * 1024

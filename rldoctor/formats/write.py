@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -14,6 +13,7 @@ from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import Launch
 from rldoctor.plan.model import Form, Note
+from rldoctor.records import dataclass
 
 
 def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> list[Native]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Unknown
@@ -12,6 +12,7 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Form, Note, Place, Setting, UnknownOption
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.frameworks.samples import Sample, Table

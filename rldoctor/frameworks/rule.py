@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
 from rldoctor.formats.values import Unresolved
+from rldoctor.records import dataclass
 
 
 class Boolean(str, Enum):

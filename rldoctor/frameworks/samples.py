@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rldoctor.frameworks.metrics import Taken
+from rldoctor.records import dataclass
 
 MOST_ROWS = 4096
 MOST_CHARACTERS = 4096

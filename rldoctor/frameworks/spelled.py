@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rldoctor.formats.write import Write
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

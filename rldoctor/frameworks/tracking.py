@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from rldoctor.records import dataclass
 
 
 class Door(Enum):

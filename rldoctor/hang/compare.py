@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rldoctor.hang.graph import worker_of
 from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, RayDemand, Seen
@@ -13,6 +12,7 @@ from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import IDLE, ProcessState, process_states
 from rldoctor.hang.rendezvous import world
 from rldoctor.hang.waits import MEETS
+from rldoctor.records import dataclass
 
 # gcs.proto: ActorTableData.ActorState and PlacementGroupTableData.PlacementGroupState
 _UNPLACED = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING", "PENDING", "RESCHEDULING")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rldoctor import verdict
@@ -25,6 +25,7 @@ from rldoctor.hang.view import StalledRun
 from rldoctor.judge import join_results, judge
 from rldoctor.model import CheckResult, Missing, Outcome, Report, Severity
 from rldoctor.project import settings
+from rldoctor.records import dataclass
 
 Progress = Callable[[str], None]
 

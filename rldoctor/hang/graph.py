@@ -4,11 +4,11 @@ the collectives that flight recorders show as begun and not finished."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rldoctor.hang.model import Collective, FlightRecord, Hang, Seen
 from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import ProcessState, telling
+from rldoctor.records import dataclass
 
 # Of a chain of processes no more is told.
 _LONGEST = 6

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
 from rldoctor.case import Case
 from rldoctor.facts.blocked import Blocked
 from rldoctor.logs.model import Frame
+from rldoctor.records import dataclass
 
 # Under this name of ``Case.observations`` the record is kept.
 NAME = "hang"

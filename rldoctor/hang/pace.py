@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from rldoctor.hang.model import Hang
 from rldoctor.logs.times import seconds
+from rldoctor.records import dataclass
 
 # A line that comes so often is a step's, a bar's or a request's.
 REPEATED = 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rldoctor.hang.waits import MEETS, Wait, bare, wait_of
 from rldoctor.logs.code_paths import is_users
 from rldoctor.logs.model import Frame
 from rldoctor.logs.stages import stage_of
+from rldoctor.records import dataclass
 
 # In cores: more than a process uses that only wakes up to look around. One that computes gets no more than its share
 # of a crowded machine.

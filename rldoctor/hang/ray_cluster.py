@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rldoctor.hang.runs import Run
 from rldoctor.printable import plain
 from rldoctor.probes.ray_cluster import admission
 from rldoctor.probes.runner import run_job
+from rldoctor.records import dataclass
 
 CHILD = Path(__file__).parent.parent / "probes" / "children" / "ray_state.py"
 TIME_LIMIT = 30.0

@@ -4,7 +4,8 @@ started them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from rldoctor.records import dataclass
 
 # Variables that number a process among its peers: rank, size, ranks on this node, and those that name the world.
 _LAUNCHERS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (

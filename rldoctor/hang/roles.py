@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from rldoctor.frameworks import trainers
 from rldoctor.hang.rendezvous import world
+from rldoctor.records import dataclass
 
 
 def _any(names: Iterable[str]) -> str:

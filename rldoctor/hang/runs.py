@@ -7,7 +7,7 @@ import os
 import pwd
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor import redact
 from rldoctor.errors import InputError
@@ -15,6 +15,7 @@ from rldoctor.facts import proc
 from rldoctor.facts.proc import Process
 from rldoctor.hang.rendezvous import world
 from rldoctor.hang.roles import Role, is_python, is_spawned, role_of
+from rldoctor.records import dataclass
 
 # Ray's processes, its drivers included, write below their session's folder.
 _SESSION = re.compile(r"(/\S*/session_\d{4}-\d\d-\d\d_\S+?)/logs/(python-core-driver-)?")

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.facts import proc
 from rldoctor.facts.blocked import Blocked, Kernel
@@ -16,6 +16,7 @@ from rldoctor.hang.model import Thread
 from rldoctor.hang.runs import Member, Run
 from rldoctor.hang.stacks import Stack, UnreadableError
 from rldoctor.logs.model import Frame
+from rldoctor.records import dataclass
 
 SAMPLES = 5
 # py-spy takes a hundredth of a second of one processor, more where it first reads a large process's symbols.

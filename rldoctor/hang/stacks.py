@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from rldoctor import redact
 from rldoctor.hang.waits import bare
 from rldoctor.logs.model import Frame
+from rldoctor.records import dataclass
 
 PROGRAM = "py-spy"
 TIME_LIMIT = 15.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from rldoctor.hang import compare, graph
@@ -13,6 +12,7 @@ from rldoctor.hang.graph import Awaited, Unequal
 from rldoctor.hang.model import Hang, Seen
 from rldoctor.hang.pace import Pace
 from rldoctor.hang.process_state import ProcessState, process_states
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rldoctor.logs.model import Frame
+from rldoctor.records import dataclass
 
 # kind, file, function. Of a stack the innermost frame decides that fits any row, and only where nothing but waiting
 # goes on inside it: a worker's loop that calls the model waits for nothing. Names and files are those of torch 2.4 to

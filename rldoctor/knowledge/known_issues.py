@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from rldoctor.knowledge import table
 from rldoctor.knowledge.scope import Scope
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from rldoctor.knowledge import table
+from rldoctor.records import dataclass
 
 _NAMED = re.compile(r"(?:(?P<count>\d{1,4})x)?(?P<name>[A-Za-z0-9-]+)")
 # The GPUs of one machine, or of a pool that is judged as one.

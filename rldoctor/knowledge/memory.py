@@ -8,10 +8,10 @@ https://github.com/NVIDIA/Megatron-LM/blob/main/docs/source/api-guide/dist_optim
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.knowledge.model_config import HEADS, KV_HEADS, number, text_config
+from rldoctor.records import dataclass
 
 GIB = 1 << 30
 # CUDA context and the kernels of one process: https://pytorch.org/docs/stable/notes/cuda.html#memory-management

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable, NotChecked
@@ -10,6 +10,7 @@ from rldoctor.knowledge import memory, memory_plan
 from rldoctor.knowledge.model_config import model_config, number, text_config
 from rldoctor.plan.evidence import plan_of
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.records import dataclass
 
 # What a fix leaves for activations and buffers, and the steps in which it gives the engine's share.
 MARGIN = 3 * memory.GIB

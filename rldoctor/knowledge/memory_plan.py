@@ -5,7 +5,6 @@ What the plan does not tell is taken at its smallest; a function raises :class:`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor import frameworks
@@ -17,6 +16,7 @@ from rldoctor.knowledge.model_config import context, model_config
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.plan.evidence import plan_of
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.records import dataclass
 
 # Optimizers with smaller states than two moments for each weight, by a part of their name.
 SMALL_OPTIMIZERS = (

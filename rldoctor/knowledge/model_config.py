@@ -4,13 +4,13 @@ key out."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotChecked
 from rldoctor.lookup import find
 from rldoctor.model import Evidence
+from rldoctor.records import dataclass
 from rldoctor.tables.model_defaults import KEYS, SECTIONS, Table
 
 # vLLM 0.10.2, vllm/config: `_get_and_verify_max_len`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
 from rldoctor.lookup import canonical, provided
+from rldoctor.records import dataclass
 from rldoctor.tables import declarations
 from rldoctor.tables.uses.bounds import bounds
 from rldoctor.versions import parsed, specifiers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rldoctor import reads
@@ -12,6 +12,7 @@ from rldoctor.knowledge.layers import elsewhere, replaced
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import generation
 from rldoctor.lookup import installed_within
+from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")

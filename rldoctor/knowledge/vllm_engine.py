@@ -6,12 +6,12 @@ Read from ``vllm/engine/arg_utils.py`` and ``vllm/config`` of 0.6.3, 0.7.3, 0.8.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
 from rldoctor.catalogue.scenario import MINIATURE
 from rldoctor.lookup import find
+from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from rldoctor.launch.schedulers import compose, kubernetes, lsf, pbs, skypilot, 
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile

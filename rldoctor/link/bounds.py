@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from rldoctor.records import dataclass
 
 _SIGNS: dict[str, tuple[str, str, Callable[[float, float], bool]]] = {
     "gt": (">", "greater than", operator.gt),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rldoctor.link.provided import Definition, Provider
+from rldoctor.records import dataclass
 
 # Decorators that leave the signature as it is written.
 _HARMLESS = frozenset({"no_grad", "inference_mode", "lru_cache", "cache", "contextmanager", "deprecated", "requires"})

@@ -7,7 +7,7 @@ import ast
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from rldoctor.link.conditions import compared
@@ -15,6 +15,7 @@ from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import constants_of, defined_as, last_name, quoted, texts_of
 from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Settings, Value, truth
+from rldoctor.records import dataclass
 
 LONGEST = 32  # a loop that is gone through item by item
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from packaging.version import Version
@@ -21,6 +21,7 @@ from rldoctor.link.problems import Problem, When
 from rldoctor.link.provided import Answer, Provider
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Value, truth
+from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 
 Environment = dict[str, Value]

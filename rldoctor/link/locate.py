@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from rldoctor.records import dataclass
 
 _COMPILED = (".so", ".pyd")
 

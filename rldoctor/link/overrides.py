@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor.link.provided import Definition
 from rldoctor.link.sources import Sources
+from rldoctor.records import dataclass
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -6,12 +6,13 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rldoctor import untrusted
 from rldoctor.link.locate import Kind
 from rldoctor.link.sources import LARGEST, Source, Sources
+from rldoctor.records import dataclass
 
 _MANY = 16  # star imports in one module
 _DEEPEST = 12  # star imports and aliases of aliases; real ones stay below five

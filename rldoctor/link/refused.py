@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from rldoctor.link.bounds import Bound, bounds
@@ -19,6 +19,7 @@ from rldoctor.link.expressions import LONGEST, Expressions, Frame, class_of
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import defined_as, last_name, own_name, parts_of, set_on_the_way, validates, yields
 from rldoctor.link.values import NOT_KNOWN, Known, Settings, Value, truth
+from rldoctor.records import dataclass
 
 _DEEPEST = 16  # methods that call methods
 # What does not change the settings that it is given; the last two rows are OmegaConf's.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import re
-from dataclasses import dataclass
 
 from rldoctor import untrusted
 from rldoctor.link.locate import Kind, SearchPath
+from rldoctor.records import dataclass
 from rldoctor.tables.options.outline import outline
 
 LARGEST = 4 * 1024 * 1024  # bytes; larger files are generated tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from rldoctor.case import Case
@@ -20,6 +20,7 @@ from rldoctor.logs.nearest import nearest
 from rldoctor.logs.raised import of_a_family, raised_by
 from rldoctor.logs.rank import Found, explains
 from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
+from rldoctor.records import dataclass
 
 # How an end by a signal is called.
 NATIVE = re.compile(r"SIG[A-Z]+$|(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Fatal signal)$")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 
 from rldoctor.logs.model import LoggedException, Origin
 from rldoctor.logs.prefixes import Line
+from rldoctor.records import dataclass
 
 SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.logs.model import UNFINISHED, Frame, LoggedException, Origin
+from rldoctor.records import dataclass
 
 _MESSAGE_KEPT = 8192
 _MOST_CAUSES = 40

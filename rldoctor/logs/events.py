@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.fatality import Verdicts
@@ -14,6 +14,7 @@ from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.standing import facts
 from rldoctor.logs.table import Table
+from rldoctor.records import dataclass
 
 _NUMBERS = re.compile(r"\d+")
 _HEX = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b")

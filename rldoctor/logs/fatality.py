@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from rldoctor.catalogue.check import Role
@@ -17,6 +17,7 @@ from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawEvent
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.standing import CARRIER, roles
 from rldoctor.logs.table import Table, Use
+from rldoctor.records import dataclass
 
 # Python says itself that these end nothing.
 _IGNORED = re.compile(r"Exception ignored in|--- Logging error ---|Error in (?:atexit|sys)\.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from rldoctor.logs.code_paths import is_users
 from rldoctor.model import Evidence, Fix, Incident
+from rldoctor.records import dataclass
 
 # Longest piece of the log that one event hands on, in characters.
 TEXT_LIMIT = 16_384

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rldoctor.errors import InputError
 from rldoctor.logs.baseline import Baseline, shapes
@@ -17,6 +17,7 @@ from rldoctor.logs.runs import Slice
 from rldoctor.logs.sources import Source
 from rldoctor.logs.templates import template, words
 from rldoctor.model import Evidence, Finding
+from rldoctor.records import dataclass
 
 # So many lines before the failure are all looked at; of those farther away, only warnings and errors.
 NEAR = 300

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rldoctor.logs import envelope
 from rldoctor.logs.model import Origin
 from rldoctor.logs.times import seconds
+from rldoctor.records import dataclass
 
 
 @dataclass

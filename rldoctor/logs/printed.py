@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rldoctor.frameworks import trainers
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
+from rldoctor.records import dataclass
 
 # A whole configuration has some hundred lines; what is longer is cut off.
 _MOST_LINES = 2500

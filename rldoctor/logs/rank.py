@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor.catalogue.check import Kind, Role
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.model import Evidence, Finding, Severity
+from rldoctor.records import dataclass
 
 # How near to the first failure a line stands.
 ROOT, FATAL, SAID, ASIDE = range(4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
@@ -14,6 +14,7 @@ from rldoctor.logs.prefixes import Line
 from rldoctor.logs.printed import Printed
 from rldoctor.logs.reveals import Reveal
 from rldoctor.logs.templates import template
+from rldoctor.records import dataclass
 
 # Of a literal that is found all over, the first hits are kept with their surroundings, the last without.
 KEEP = 32

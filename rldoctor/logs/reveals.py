@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rldoctor.frameworks import trainers
 from rldoctor.frameworks.record import V
 from rldoctor.logs.model import Frame
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)

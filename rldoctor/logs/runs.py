@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from rldoctor.logs.model import FailedFirst
 from rldoctor.logs.record import MAIN_PROCESSES, FileRecord, RawDeath, RawException
+from rldoctor.records import dataclass
 
 # Two starts nearer than this are one: several nodes, or a launcher and what it launches.
 _SAME_START = 200

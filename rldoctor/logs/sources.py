@@ -15,7 +15,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +28,7 @@ from rldoctor.logs.model import Origin
 from rldoctor.logs.nested import unfolded
 from rldoctor.logs.ordering import oldest_first
 from rldoctor.logs.paths import origin_of
+from rldoctor.records import dataclass
 
 # Bytes of one block. A line that is longer is handed on in pieces that overlap, so that no literal is cut in two.
 BLOCK = 1 << 20

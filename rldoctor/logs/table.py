@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from rldoctor.catalogue.check import Check, Signature
@@ -17,6 +17,7 @@ from rldoctor.logs.printed import FORMS, Form
 from rldoctor.logs.reveals import REVEALS, Reveal
 from rldoctor.logs.tracebacks import SEPARATORS
 from rldoctor.logs.world import WORLD
+from rldoctor.records import dataclass
 
 
 class Anchor(Enum):

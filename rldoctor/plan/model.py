@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 from rldoctor import reads
 from rldoctor.plan.vocabulary import plain
+from rldoctor.records import dataclass
 
 
 class Source(str, Enum):

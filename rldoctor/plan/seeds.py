@@ -4,10 +4,10 @@ replicas sample completions of the same prompt. How seeds are made, each framewo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.plan.model import RolloutPlan
+from rldoctor.records import dataclass
 
 # Above this many ranks a table is cut in the middle.
 SHOWN = 16

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+
+from rldoctor.records import dataclass
 
 
 @dataclass(frozen=True)

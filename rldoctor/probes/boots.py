@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rldoctor.catalogue.scenario import MINIATURE, Basis, Engine, Run, Scenario
+from rldoctor.records import dataclass
 
 # What a boot is expected to take up to its first tokens: imports, weights, the first compilation of kernels.
 BOOT_SECONDS = 20.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rldoctor.probes.boots import Asked, Boot
 from rldoctor.probes.feasible import runs_itself
 from rldoctor.probes.resumed import Kept
 from rldoctor.probes.runner import run_job
+from rldoctor.records import dataclass
 
 CHILD = Path(__file__).parent / "children" / "engine.py"
 SAMPLES = 8

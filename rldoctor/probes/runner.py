@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from rldoctor.facts.interpreter import resolve
 from rldoctor.probes.capture import Log, Results
 from rldoctor.probes.environment import child_environment, with_temporary_files_in
 from rldoctor.probes.kept import new_folder
+from rldoctor.records import dataclass
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 # By how many times its length a time limit of our own is put off at most: threads that spin keep each other waiting.

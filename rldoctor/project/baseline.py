@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 import msgspec
@@ -13,6 +13,7 @@ from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Ignored, Outcome, Report
 from rldoctor.project import fingerprint
 from rldoctor.project.aside import set_aside
+from rldoctor.records import dataclass
 
 # Thousands of findings fit in; what is larger is another file.
 MAX_BYTES = 16 * 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,6 +16,7 @@ from rldoctor.errors import InputError, meant_or_known
 from rldoctor.misfit import Misfit
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 from rldoctor.project.aside import set_aside
+from rldoctor.records import dataclass
 
 NAME = "rldoctor.toml"
 _PLACES: tuple[tuple[str, tuple[str, ...]], ...] = ((NAME, ()), ("pyproject.toml", ("tool", "rldoctor")))

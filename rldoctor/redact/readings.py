@@ -8,9 +8,9 @@ import html
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from rldoctor.expressions import expression
+from rldoctor.records import dataclass
 from rldoctor.redact.spans import Span
 
 # What quoting, JSON, URLs and HTML make of a character, and a shell of a quote inside quotes.

@@ -6,8 +6,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from rldoctor.records import dataclass
 from rldoctor.tables.messages import HOLE
 
 _ENDS = {"SystemExit", "exit"}

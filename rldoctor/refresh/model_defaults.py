@@ -8,9 +8,10 @@ import ast
 import datetime
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.refresh.releases import Publications, minor, news
 from rldoctor.tables import packed
 from rldoctor.tables.model_defaults import DATA, KEYS, SECTIONS, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from rldoctor.frameworks import packages
 from rldoctor.frameworks.record import Repository
+from rldoctor.records import dataclass
 from rldoctor.tables.sources.archives import CachedTree, sdist_tree, wheel_tree
 from rldoctor.tables.sources.git import CloneTree, GitError, clone_of, git, tags
 from rldoctor.tables.sources.index import archives, default_index

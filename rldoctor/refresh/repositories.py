@@ -9,10 +9,10 @@ import ast
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from rldoctor.frameworks.record import Repository
+from rldoctor.records import dataclass
 from rldoctor.refresh.releases import newest_version
 from rldoctor.tables.sources.git import CloneTree, tags
 

@@ -11,10 +11,10 @@ import datetime
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.frameworks import frameworks
+from rldoctor.records import dataclass
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables import packed

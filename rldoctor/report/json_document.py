@@ -3,13 +3,14 @@ schema is published as ``docs/report.schema.json``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import msgspec
 
 from rldoctor import __version__
 from rldoctor.model import CheckResult, Finding, Ignored, Incident, Outcome, Report, Verdict
 from rldoctor.project import fingerprint
+from rldoctor.records import dataclass
 from rldoctor.report import words
 from rldoctor.report.summary import summarise
 

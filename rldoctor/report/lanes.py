@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from rldoctor.model import Incident, ProcessFailure
+from rldoctor.records import dataclass
 
 # What one page can show; of more the number is said.
 MOST = 24

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rldoctor.exhibits.model import Agreement, Curve, Exhibits, Length, Memory, Phase, Ranks
+from rldoctor.records import dataclass
 
 GIB = 1 << 30
 # How many colours the style sheet has for seeds and for parts of memory.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from rldoctor.case import Gpus, Unknown
 from rldoctor.facts import gpus
+from rldoctor.records import dataclass
 
 GIB = 1 << 30
 # Asking takes this share of one core at most.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from rldoctor.errors import InputError
 from rldoctor.logs.sources import BLOCK
+from rldoctor.records import dataclass
 
 # A line that is still being written is waited for, but not for ever.
 LONGEST_LINE = 4 * BLOCK

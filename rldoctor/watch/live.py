@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.case import Case, Series
@@ -20,6 +20,7 @@ from rldoctor.logs.sources import Block, Source, decoder
 from rldoctor.logs.table import Table
 from rldoctor.logs.triage import judged_record
 from rldoctor.model import Report
+from rldoctor.records import dataclass
 from rldoctor.watch.follow import Follower
 
 # How much of a file's beginning shows how its lines are wrapped.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from rldoctor.errors import InputError
 from rldoctor.logs.metrics.wandb import is_wandb
+from rldoctor.records import dataclass
 
 _LATEST = "latest-run"
 _PRINTED = Path("files", "output.log")

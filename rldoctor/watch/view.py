@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from rldoctor.case import Series
 from rldoctor.exhibits.metrics import SHOWN
+from rldoctor.records import dataclass
 from rldoctor.report.pictures import trend
 from rldoctor.watch.devices import Used
 from rldoctor.watch.devices import line as line_of

@@ -6,11 +6,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from rldoctor.formats.hydra.grammar import Override
 from rldoctor.formats.native import Located
+from rldoctor.records import dataclass
 
 MAX_FILES = 500
 MAX_DEPTH = 40

@@ -4,11 +4,11 @@ generator: the longest token wins, the first of equally long ones."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.expressions import expression
 from rldoctor.formats.values import Unresolved
+from rldoctor.records import dataclass
 
 MAX_NESTING = 40
 MAX_CHARACTERS = 100_000

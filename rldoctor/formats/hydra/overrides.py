@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.hydra.grammar import parse_value
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.values import Unresolved, scalar
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Word

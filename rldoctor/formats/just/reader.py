@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from textwrap import dedent
 
 from rldoctor.formats.source import Source
+from rldoctor.records import dataclass
 
 MAX_DEPTH = 20
 MAX_LINES = 20_000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
+from rldoctor.records import dataclass
 
 MAX_DEPTH = 20
 MAX_TEXT = 100_000

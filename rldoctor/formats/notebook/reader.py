@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
 from rldoctor.plan.model import Note
+from rldoctor.records import dataclass
 
 MAX_CELLS = 2000
 _SHELLS = re.compile(r"%%(?:bash|sh|script\s+(?:ba)?sh)\b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from rldoctor import untrusted
@@ -16,6 +16,7 @@ from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.python.scope import Scope, dotted
 from rldoctor.formats.shell.reader import Piece, Word
 from rldoctor.formats.values import Unresolved
+from rldoctor.records import dataclass
 
 _RUNS = frozenset({"run", "call", "check_call", "check_output", "Popen"})
 _SHELLS = frozenset({"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"})

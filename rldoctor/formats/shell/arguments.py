@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 _OPTION = re.compile(r"--?[A-Za-z]")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from rldoctor.records import dataclass
 
 _IMPORT = re.compile(r"\s*import\s+([A-Za-z_]\w*)[\w.]*\s*;?\s*")
 _COUNT = re.compile(

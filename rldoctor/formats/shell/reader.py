@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
@@ -13,6 +13,7 @@ from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Note
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Piece, Variable, Word
 from rldoctor.formats.values import Unresolved
+from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

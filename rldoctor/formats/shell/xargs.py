@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Piece, Word
 from rldoctor.formats.values import Unresolved
+from rldoctor.records import dataclass
 
 MAX_RUNS = 16
 # Options that change neither what is started nor with which words.

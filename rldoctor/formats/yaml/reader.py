@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.errors import InputError
@@ -12,6 +11,7 @@ from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.scalars import Rules, construct, resolve
 from rldoctor.plan.model import Form
+from rldoctor.records import dataclass
 
 MAX_VALUES = 50_000
 MAX_DEPTH = 60

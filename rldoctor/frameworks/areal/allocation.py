@@ -6,9 +6,11 @@ sizes; ``megatron:(attn:d2p2|ffn:p2e2)`` gives experts sizes of their own."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
+
+from rldoctor.records import dataclass
 
 ENGINES = frozenset({"sglang", "vllm"})
 _ROLE = re.compile(

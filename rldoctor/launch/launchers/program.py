@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,6 +17,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers.tables import FLAGS
 from rldoctor.plan.model import Form, Setting
+from rldoctor.records import dataclass
 
 
 @dataclass

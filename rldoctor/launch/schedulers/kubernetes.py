@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rldoctor.formats.yaml.reader import read_yaml
 from rldoctor.launch.schedulers import images
 from rldoctor.plan.model import Setting
 from rldoctor.plan.model import Source as From
+from rldoctor.records import dataclass
 
 _NAMED = tuple(re.compile(rf"(?m)^{name}:[ \t]*\S") for name in ("apiVersion", "kind"))
 GPU = "nvidia.com/gpu"

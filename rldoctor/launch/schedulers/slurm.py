@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.launch.schedulers import batch
 from rldoctor.plan.model import Setting
+from rldoctor.records import dataclass
 
 # What an option asks for, by its long name without dashes.
 _ASKS = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.prefixes import parse
+from rldoctor.records import dataclass
 
 Strip = Callable[[bytes], bytes]
 """Takes a layer off a piece of text that ends at a line end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rldoctor.case import Series
 from rldoctor.frameworks import logged
@@ -13,6 +13,7 @@ from rldoctor.frameworks.metrics import Taken
 from rldoctor.frameworks.samples import MOST_ROWS, Sample
 from rldoctor.logs.metrics import blocks, console, samples
 from rldoctor.logs.metrics.track import Block, Track, merge
+from rldoctor.records import dataclass
 
 # For readers that jump through a log by a search for literals: every line that holds or opens a record contains one of
 # these. After a line that was fed, they go on feeding while :meth:`Collector.follows` says so. What only numbers the

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from rldoctor.frameworks import logged
 from rldoctor.logs.metrics.values import is_rounded_zero, number
+from rldoctor.records import dataclass
 
 # A record without one of these is an evaluation, a user's own print or something else that is not a training step.
 ANCHORS = frozenset({"loss", "policy_loss", "grad_norm", "learning_rate"})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from rldoctor.case import Series
 from rldoctor.frameworks.metrics import Taken
+from rldoctor.records import dataclass
 
 # Beyond this many steps every second one is dropped: no check needs more, and memory stays bounded.
 MOST_STEPS = 20_000

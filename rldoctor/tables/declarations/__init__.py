@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 
 TABLE = Path(__file__).with_name("declared.json")

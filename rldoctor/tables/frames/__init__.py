@@ -6,11 +6,11 @@ releases that have it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables import packed
 
 DATA = Path(__file__).with_name("data")

@@ -5,11 +5,11 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables import packed
 from rldoctor.tables.closest_release import read_for
 

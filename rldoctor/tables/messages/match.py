@@ -9,9 +9,10 @@ import ast
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor import untrusted
+from rldoctor.records import dataclass
 from rldoctor.tables.messages import Place, Table
 
 _LONGEST = 6_000  # characters of a message that are looked at

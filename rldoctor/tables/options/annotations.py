@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables.options.source import Definition, Module, Sources, dotted
 
 _PLAIN = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables.options.fields import Classes
 from rldoctor.tables.options.model import MISSING, Computed, Option, Options
 from rldoctor.tables.options.source import Definition, Module, dotted

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables.options.annotations import Meaning, enumeration, meaning
 from rldoctor.tables.options.model import MISSING, Computed, Option, Options
 from rldoctor.tables.options.source import Definition, Module, Sources, dotted

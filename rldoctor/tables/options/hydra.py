@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rldoctor.errors import InputError
 from rldoctor.formats.hydra.composer import Composer, ConfigFile, merge
 from rldoctor.formats.source import Source
 from rldoctor.formats.yaml.reader import read_value
+from rldoctor.records import dataclass
 from rldoctor.tables.sources.trees import SourceTree
 
 _DEEPEST = 10

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from rldoctor import untrusted
+from rldoctor.records import dataclass
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
 

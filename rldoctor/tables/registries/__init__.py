@@ -4,12 +4,12 @@ What the oldest release read has is entered as ``0``: it may have come before.""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
+from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
 BEFORE = "0"

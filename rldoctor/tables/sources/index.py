@@ -12,10 +12,10 @@ import sys
 import tarfile
 import zipfile
 from collections import defaultdict
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import unquote, urljoin
 
+from rldoctor.records import dataclass
 from rldoctor.tables.sources.remote import RemoteFile, opened
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"

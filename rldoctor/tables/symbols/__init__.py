@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rldoctor.records import dataclass
 from rldoctor.tables import packed
 from rldoctor.tables.closest_release import read_for
 from rldoctor.tables.symbols.columns import Names, module_of, names_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from rldoctor.records import dataclass
 from rldoctor.tables.symbols import Table
 from rldoctor.tables.symbols.history import History, history_at, positions
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rldoctor.records import dataclass
 from rldoctor.tables.symbols import Table
 
 _FEW = 3  # modules that are told where a name is defined in several
