@@ -9,6 +9,9 @@ WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
 QUICK = "not engine and not ray and not v0 and not gpu and not alone and not long"
 
+# Where a shell forbids Python to keep what it compiled, each worker and each program under test compiles all again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: doctor check test test-power sweep lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
@@ -56,7 +59,7 @@ benchmarks: $(VENV)/.ready $(PATIENT)/.ready
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev]'
-	# Start-up counts, and some shells forbid Python to keep what it compiled.
+	# Start-up counts, also in shells that forbid Python to keep what it compiled.
 	$(VENV)/bin/python -m compileall -q rldoctor checks
 	touch $@
 

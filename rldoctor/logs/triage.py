@@ -73,7 +73,8 @@ def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | N
     """Judges a log given as text; without ``checks`` with all built-in ones. For tests and other programs."""
     every = _all_checks()
     asked = list(every if checks is None else checks)
-    table = Table(list(dict.fromkeys([*asked, *every])))
+    others = [check for check in dict.fromkeys(asked) if check not in every]
+    table = Table([*others, *every]) if others else _whole_table()
     return judged(TextSource("log", text.encode()), table, asked, case or Case())
 
 
@@ -115,6 +116,12 @@ def _all_checks() -> tuple[Check, ...]:
     from rldoctor.catalogue import registry
 
     return tuple(registry.load().checks.values())
+
+
+@lru_cache(maxsize=1)
+def _whole_table() -> Table:
+    """What all of them look for. It takes as long to make as a log of some lines takes to judge."""
+    return Table(_all_checks())
 
 
 def _read_all(sources: Sequence[Source], table: Table, notes: list[str], progress: Progress) -> list[FileRecord]:

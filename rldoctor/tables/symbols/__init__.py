@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,21 @@ class Table:
         """Every module that a release had."""
         return tuple(self._columns)
 
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """What stands over a module, with an ``__init__.py`` or without."""
+        parents = ([*accumulate(module.split(".")[:-1], "{}.{}".format)] for module in self._columns)
+        return frozenset(chain.from_iterable(parents))
+
     def names(self, module: str) -> tuple[str, ...]:
         """Every name that a module had in some release, members of its classes as ``Class.member``."""
         return tuple(names_of(self._columns[module][0])) if module in self._columns else ()
+
+    def stars(self, module: str) -> tuple[str, ...]:
+        """The modules of which it takes over all names."""
+        column = self._columns[module][0] if module in self._columns else ""
+        found = names_of(column) if "*" in column else ()
+        return tuple(name[1:] for name in found if len(name) > 1 and name[0] == "*")
 
     def at(self, release: str) -> dict[str, dict[str, str]]:
         """The names of every module in one release that was read, with their parameters."""

@@ -75,7 +75,7 @@ def history(package: str, module: str, name: str = "") -> History | None:
     except KeyError:
         return None
     there = positions(table, module, name)
-    if not name and not there:  # a folder without __init__.py is a module as well
+    if not name and not there and module in table.folders:  # a folder without __init__.py is a module as well
         inside = [other for other in table.modules() if other.startswith(f"{module}.")]
         there = {p for other in inside for p in positions(table, other, "")}
     if not (table.spans(module) if name else there):
@@ -134,12 +134,12 @@ def _of_others(table: Table, module: str, name: str) -> tuple[set[int], set[int]
     ``typing``, and those in which it has all names of another package's, which nobody knows here."""
     given: set[int] = set()
     unknown: set[int] = set()
-    for star in (one for one in table.names(module) if len(one) > 1 and one[0] == "*"):
-        top = star[1:].partition(".")[0]
+    for star in table.stars(module):
+        top = star.partition(".")[0]
         if top in sys.stdlib_module_names:
-            given |= positions(table, module, star) if hasattr(importlib.import_module(star[1:]), name) else set()
+            given |= positions(table, module, f"*{star}") if hasattr(importlib.import_module(star), name) else set()
         elif top != module.partition(".")[0]:
-            unknown |= positions(table, module, star)
+            unknown |= positions(table, module, f"*{star}")
     return given, unknown
 
 
