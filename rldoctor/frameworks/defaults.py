@@ -9,7 +9,7 @@ from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.option_table import OptionTable
-from rldoctor.frameworks.translating import translated
+from rldoctor.frameworks.translating import other_name, translated
 from rldoctor.plan.model import Form, UnknownOption
 from rldoctor.plan.vocabulary import terms
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
     """The native setting as an unknown option, or None where it is known, or nobody can say."""
     if native.form not in dialect.strict or native.form is Form.VARIABLE:
+        return None
+    if native.form is Form.OVERRIDE and launch.own_config:
         return None
     if native.form is Form.OVERRIDE and (misplaced := _sign(dialect, launch, native)) is not None:
         return misplaced
@@ -60,15 +62,10 @@ def _renamed(dialect: Dialect, launch: Launch, group: str, key: str) -> str | No
     """This version's name for an option of another release: one that the dialect reads as the same setting, else one
     that came when it went, or the other way round, with its default and the end of its name."""
     options = launch.options(group)
-    found = dialect.rule(key) if group.partition(":")[0] == dialect.owner else None
-    if options is not None and found is not None:
-        # What reads its value otherwise is no other name for it: a list of devices and their number.
-        alike = [name for name, rule in dialect.native_keys(found[0]) if rule.carries and found[1].carries]
-        names = [name for name in alike if options.known(name) is True]
-        if names:
-            from difflib import SequenceMatcher
-
-            return max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
+    if options is not None and group.partition(":")[0] == dialect.owner:
+        same = other_name(dialect, options, key)
+        if same is not None:
+            return same
     owner, _, section = group.partition(":")
     try:
         return OptionTable.load(owner).renamed(key, launch.version_of(owner), section)

@@ -179,8 +179,8 @@ class Dialect:
             # What chooses a group of the configuration is carried out, and no setting.
             values = {id(native) for native in overrides}
             chosen = (n for n in arguments.natives if n.form is not Form.OVERRIDE or id(n) in values)
-            yield from (native for native in chosen if native.key not in beside)
             self._miss_config(launch, arguments)
+            yield from (native for native in chosen if native.key not in beside)
         else:
             yield from (native for native in arguments.natives if native.key not in beside)
 
@@ -188,12 +188,12 @@ class Dialect:
         """Notes a configuration that the launch names, that does not lie here and that the framework does not ship."""
         name = next((v for key in ("config_name", "cn") if (v := arguments.value(key)) is not None), None)
         if isinstance(name, Unresolved):
-            launch.miss(f"the name of its configuration is not known ({name.why})")
+            launch.lose_config(f"the name of its configuration is not known ({name.why})")
         elif isinstance(name, str):
             file = name.removesuffix(".yaml").rpartition("/")[2]
             read = any(Path(opened).stem == file for opened in launch.files.opened)
             if not read and not self.ships(file):
-                launch.miss(f"its configuration {name} was not found")
+                launch.lose_config(f"its configuration {name} was not found")
 
     def ships(self, config: str) -> bool:
         """Whether the framework itself has a configuration of that name, whose values are its defaults."""

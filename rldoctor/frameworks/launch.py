@@ -54,6 +54,7 @@ class Launch:
     notes: list[Note] = field(default_factory=list)
     cut_off: list[UnknownOption] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    own_config: bool = False
     known: KnownOptions = field(default=lambda owner, group: None)
     version_of: VersionOf = field(default=lambda name: None)
     _options: dict[str, OptionSet | None] = field(default_factory=dict)
@@ -97,6 +98,11 @@ class Launch:
     def miss(self, text: str) -> None:
         """Notes that settings of this launch may stand in what could not be read: defaults are no facts then."""
         self.notes.append(Note(text=text, file=self.file, line=self.line, unread=True))
+
+    def lose_config(self, text: str) -> None:
+        """Notes that its configuration is one of its own and not at hand: which keys that has nobody knows."""
+        self.own_config = True
+        self.miss(text)
 
     @property
     def missed(self) -> str | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.table import as_rules
+from rldoctor.frameworks.translating import other_name
 from rldoctor.versions import version_within
 
 
@@ -41,18 +42,10 @@ def writing(dialect: type[Dialect], version: str, group: str | None = None) -> D
 
 def name_anew(dialect: Dialect, draft: Draft, first: int) -> None:
     """Puts the release's name for the same setting first among the nearest of the unknown options from ``first`` on."""
-    from difflib import SequenceMatcher
-
     options = draft.launch.options(dialect.main_group(draft.launch))
     for index in range(first, len(draft.unknown)):
         unknown = draft.unknown[index]
-        key = unknown.key.lstrip("-").replace("-", "_")
-        found = dialect.rule(key)
-        if options is None or found is None:
-            continue
-        alike = [name for name, rule in dialect.native_keys(found[0]) if rule.carries and found[1].carries]
-        names = [name for name in alike if options.known(name) is True]
-        if names:
-            best = max(names, key=lambda name: SequenceMatcher(None, name, key).ratio())
+        best = other_name(dialect, options, unknown.key.lstrip("-").replace("-", "_")) if options is not None else None
+        if best is not None:
             others = tuple(name for name in unknown.nearest if name != best)
             draft.unknown[index] = replace(unknown, nearest=(best, *others), renamed=best)

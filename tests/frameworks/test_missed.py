@@ -31,6 +31,14 @@ def test_defaults_of_a_launch_that_lost_something(launches: Launches, more: str,
         assert setting is not None and setting.value is None and why in (setting.unknown or ""), name
 
 
+@pytest.mark.parametrize("option", ["+actor_rollout_ref.actor.use_kl_loss=False", "data.max_respons_length=4096"])
+def test_keys_of_a_configuration_that_is_not_here(launches: Launches, option: str) -> None:
+    (plan,) = launches({"run.sh": RUN.format(more=option)}, **VERL)
+    assert len(plan.unknown) == 1
+    (plan,) = launches({"run.sh": RUN.format(more=f"--config-name distill {option}")}, **VERL)
+    assert not plan.unknown  # which keys it has nobody knows
+
+
 @pytest.mark.parametrize("more", ["", '"$@"', "$1", "--config-name ppo_megatron_trainer", "trainer.nnodes=$NODES"])
 def test_defaults_of_a_launch_that_was_read(launches: Launches, more: str) -> None:
     (plan,) = launches({"run.sh": RUN.format(more=more)}, **VERL)

@@ -130,7 +130,7 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"prompt {prompt} + response {response} = {prompt + response} tokens exceed max_model_len {room}"
         + (": the longest prompts are refused" if alone else ": the longest completions are cut off or refused"),
-        severity=Severity.ERROR if alone else Severity.NOTE if clipped else Severity.WARNING,
+        severity=Severity.ERROR if prompt > room else Severity.NOTE if clipped and not alone else Severity.WARNING,
         evidence=cite(plan, CONTEXT, PROMPT, RESPONSE),
         fixes=tuple(_widened(case, plan, room)),
     )

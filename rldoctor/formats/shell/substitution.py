@@ -189,6 +189,7 @@ def _realpath(words: Sequence[str]) -> str | None:
 
 
 def _seq(words: Sequence[str]) -> str | None:
+    between, words = ("\n", words) if not any(word.startswith("-s") for word in words) else _separator("-s", words)
     if not 1 <= len(words) <= 3 or not all(word.lstrip("-").isdigit() and len(word) < 7 for word in words):
         return None
     numbers = [int(word) for word in words]
@@ -196,7 +197,7 @@ def _seq(words: Sequence[str]) -> str | None:
     step = numbers[1] if len(numbers) == 3 else step
     if step == 0 or abs(last - first) // abs(step) > MAX_NUMBERS:
         return None
-    return "\n".join(str(number) for number in range(first, last + (1 if step > 0 else -1), step))
+    return between.join(str(number) for number in range(first, last + (1 if step > 0 else -1), step))
 
 
 Filter = Callable[[str], str]

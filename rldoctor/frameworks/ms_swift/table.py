@@ -7,6 +7,9 @@ from typing import Any
 from rldoctor.formats.values import convert
 from rldoctor.frameworks.rule import Rule, chosen, report_to
 
+# One option under two names: 3.x and 4.x.
+_TUNER = Rule("trainer.full", read=lambda name: name == "full", write=lambda full: "full" if full else "lora")
+
 # vLLM's arguments behind ``vllm_`` (rlhf_trainers/args_mixin.py, VllmArguments); the servers of 3.4 to 3.6 had them
 # bare.
 _PREFIXED = (
@@ -159,8 +162,8 @@ _TRAINER: dict[str, str | Rule] = {
     "rope_scaling": "model.rope_scaling",
     "max_pixels": "model.max_pixels",
     "use_chat_template": "model.apply_chat_template",
-    "train_type": Rule("trainer.full", read=lambda name: name == "full", write=lambda full: "full" if full else "lora"),
-    "tuner_type": Rule("trainer.full", read=lambda name: name == "full", write=lambda full: "full" if full else "lora"),
+    "train_type": _TUNER,
+    "tuner_type": _TUNER,
     "lora_rank": "lora.rank",
     "lora_alpha": "lora.alpha",
     "lora_dropout": "lora.dropout",

@@ -95,9 +95,10 @@ def _placement(draft: Draft) -> None:
     draft.derive("placement.trainer_gpus", total, f"{nodes} nodes x {each}", "placement.gpus_per_node")
     if colocated:
         draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
-    else:
-        overlaps = "async" in draft.launch.entry
+    overlaps = "async" in draft.launch.entry
+    if not colocated:
         draft.derive("placement.mode", "async" if overlaps else "separate", "no --colocate: devices of their own")
+    if overlaps or not colocated:
         draft.derive("rollout.async", overlaps, "train_async.py" if overlaps else "train.py")
     if draft.native("offload") is True or colocated:
         how = "--offload" if draft.native("offload") is True else "--colocate"

@@ -177,9 +177,9 @@ def test_rounds_of_a_loop_in_the_background(tmp_path: Path, port: str, option: s
     found = LaunchFile(tmp_path, LOOP.format(port=port, option=option), {}).findings(check)
     assert bool(found) == fires
     for one in found:
-        assert "of an earlier round of the same loop" in one.message
+        assert "that the same line started before" in one.message
         assert [fix.title for fix in one.fixes] == [
-            "let the port count up with the loop: $((29600 + ROUND)), where ROUND is 0, 1, ..."
+            "let the port count up with each start: $((29600 + N)), where N is 0, 1, ..."
         ]
 
 

@@ -34,6 +34,10 @@ trainer.train()
 VERL = (
     "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.rollout.name=vllm "
 )
+SLIME = (
+    "ray job submit -- python3 train_async.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate "
+    "--rollout-num-gpus-per-engine 2 --hf-checkpoint org/model --rollout-batch-size 32 --n-samples-per-prompt 8"
+)
 BATCHES = (
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 "
@@ -120,6 +124,13 @@ LAUNCHES = [
         "0.8.5",
         OPENRLHF + "--async_train --colocate_all_models --vllm_enable_sleep",
         (" --vllm_enable_sleep", ""),
+    ),
+    Launch(
+        "together with --colocate",
+        "slime",
+        "0.3.1",
+        SLIME,
+        ("train_async.py", "train.py"),
     ),
     Launch(
         "asynchronous GRPO needs the asynchronous engine",
