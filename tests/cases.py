@@ -9,8 +9,8 @@ from typing import Any
 from rldoctor.api import Case, Check
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
 from rldoctor.api.results import CheckResult
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge, judge_one
+from tests.loaded import REGISTRY
 
 GIB = 1 << 30
 SITE = "/opt/venv/lib/python3.12/site-packages"
@@ -89,5 +89,5 @@ def _packages(python: str, versions: dict[str, str], complete: bool) -> Packages
 
 def judged_among_all(check: Check, case: Case) -> CheckResult:
     """The outcome of one check where all built-in ones are known: a fallback is silent about what another knows."""
-    (result,) = judge([check], case, registry.load().checks.values())
+    (result,) = judge([check], case, REGISTRY.checks.values())
     return result

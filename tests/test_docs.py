@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.fleet import FAULTS, healthy
 from rldoctor import cli
-from rldoctor.catalogue import registry
 from rldoctor.model import Level
 from rldoctor.report import FORMATS
 from tests.commands import run
+from tests.loaded import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_code_has_a_page_and_the_catalogue_leads_there(site: Path) -> None:
     catalogue = (site / "codes" / "index.html").read_text()
-    for code, check in registry.load().checks.items():
+    for code, check in REGISTRY.checks.items():
         page = (site / "codes" / code / "index.html").read_text()
         assert check.name in page
         assert f'href="{code}/"' in catalogue

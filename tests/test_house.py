@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.catalogue import registry
+from tests.loaded import REGISTRY
 from tests.long import LONG
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,10 +93,10 @@ def test_checks_reach_no_further_than_the_api() -> None:
                 assert line.startswith(("from rldoctor.api import", "from rldoctor.api.")), f"{file}: {line}"
 
 
-@pytest.mark.parametrize("code", sorted(registry.load().checks))
+@pytest.mark.parametrize("code", sorted(REGISTRY.checks))
 def test_every_check_has_a_test_file_of_its_name(code: str) -> None:
     tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
-    assert f"test_{registry.load().checks[code].module.rpartition('.')[2]}.py" in tests
+    assert f"test_{REGISTRY.checks[code].module.rpartition('.')[2]}.py" in tests
 
 
 def test_the_api_is_small() -> None:

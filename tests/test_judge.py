@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.catalogue.registry import load
 from rldoctor.judge import with_defaults
 from rldoctor.model import Evidence, Finding, Grade, Severity
 from tests.checks.launches import LaunchFile
+from tests.loaded import REGISTRY
 
 
 def finding(message: str, *evidence: str, grade: Grade = Grade.DECLARED) -> Finding:
@@ -39,5 +39,5 @@ def test_a_launch_that_names_no_group_size(tmp_path: object) -> None:
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8 actor_rollout_ref.model.path=m\n"
     )
     file = LaunchFile(tmp_path, text, {"verl": "0.7.0", "vllm": "0.12.0"})  # type: ignore[arg-type]
-    messages = [found.message for found in file.findings(load().checks["RLD211"])]
+    messages = [found.message for found in file.findings(REGISTRY.checks["RLD211"])]
     assert any("(by default: actor_rollout_ref.rollout.n = 1" in message for message in messages), messages

@@ -13,13 +13,12 @@ from typing import Any
 
 from rldoctor import reads
 from rldoctor.api import Case, Check, Outcome
-from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Detector
 from rldoctor.judge import judge_one
+from tests.loaded import REGISTRY
 from tests.observations import packages
 
 RECORDED = Path(__file__).parent / "recorded" / "healthy_rollout.json.xz"
-REGISTRY = registry.load()
 # What is read with other records and decides nothing where it is not there, and why.
 BESIDE = {
     "RLD105 rollout_fails stage": "words it",

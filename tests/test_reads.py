@@ -11,7 +11,7 @@ import pytest
 from rldoctor import reads
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting, Unknown, find
 from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
-from rldoctor.catalogue import example, registry
+from rldoctor.catalogue import example
 from rldoctor.catalogue.check import Detector
 from rldoctor.facts.environment import is_allowed
 from rldoctor.flow import examination
@@ -19,9 +19,9 @@ from rldoctor.judge import judge as judge_all
 from rldoctor.judge import judge_one
 from rldoctor.plan.evidence import plan_of
 from tests.cases import GIB, assumed, gpus, host, judged
+from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
-REGISTRY = registry.load()
 EXAMPLES = [file for check in REGISTRY.checks.values() if (file := example.file_of(check)) is not None]
 
 

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from rldoctor import bundle
-from rldoctor.catalogue import example, registry
+from rldoctor.catalogue import example
 from rldoctor.facts import machine
 from rldoctor.project import settings
 from rldoctor.report import json_document
 from tests.commands import run
+from tests.loaded import REGISTRY
 from tests.test_bundle import CASE
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -53,7 +54,7 @@ def test_a_bundle_of_this_machine_keeps_to_it(tmp_path: Path) -> None:
 
 
 def test_machines_of_worked_examples_keep_to_theirs() -> None:
-    files = [file for check in registry.load().checks.values() if (file := example.file_of(check)) is not None]
+    files = [file for check in REGISTRY.checks.values() if (file := example.file_of(check)) is not None]
     scenes = [scene for file in files for scene in (example.read(file).fires, example.read(file).quiet)]
     given = [scene.files[example.MACHINE] for scene in scenes if example.MACHINE in scene.files]
     assert len(given) > 20

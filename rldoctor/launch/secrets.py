@@ -29,7 +29,7 @@ def _setting(name: str, setting: Setting) -> Setting:
     names = (name, setting.key or "", *setting.path)
     value = _value(names, setting.value)
     # The text of a dictionary holds the secrets of its entries in many spellings.
-    hidden = value != setting.value or any(_is_secret(part, setting.raw) for part in names)
+    hidden = value != setting.value or (setting.raw and any(_is_secret(part, setting.raw) for part in names))
     return replace(
         setting,
         value=value,

@@ -9,13 +9,13 @@ import pytest
 import rldoctor_checks
 
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, Severity
-from rldoctor.catalogue import example, registry
+from rldoctor.catalogue import example
 from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
 from rldoctor.report import explanation
+from tests.loaded import REGISTRY
 
-LOADED = registry.load()
-BUILTIN = sorted(code for code in LOADED.checks if LOADED.origin[code].startswith("builtin"))
+BUILTIN = sorted(code for code in REGISTRY.checks if REGISTRY.origin[code].startswith("builtin"))
 TOLD = """## Fires
 
 Too many.
@@ -35,7 +35,7 @@ vllm serve model --port 8000
 
 @pytest.fixture(scope="module", params=BUILTIN)
 def reported(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
-    check = LOADED.checks[request.param]
+    check = REGISTRY.checks[request.param]
     file = example.file_of(check)
     assert file is not None, f"{check.code} has no example"
     return check, example.read(file)
@@ -43,12 +43,12 @@ def reported(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
 
 def test_what_fires(reported: tuple[Check, example.Example]) -> None:
     check, read = reported
-    assert example.findings(read.fires, check, LOADED)
+    assert example.findings(read.fires, check, REGISTRY)
 
 
 def test_what_stays_quiet(reported: tuple[Check, example.Example]) -> None:
     check, read = reported
-    report = example.judge(read.quiet, LOADED)
+    report = example.judge(read.quiet, REGISTRY)
     assert check.code not in {finding.code for finding in report.findings}
     (result,) = [result for result in report.results if result.code == check.code]
     assert result.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE, Outcome.NOT_CHECKED)
@@ -58,7 +58,7 @@ def test_what_stays_quiet(reported: tuple[Check, example.Example]) -> None:
 
 def test_every_file_is_an_example_of_a_code() -> None:
     folder = Path(rldoctor_checks.__file__).parent
-    assert set(folder.rglob("*.md")) == {example.file_of(LOADED.checks[code]) for code in BUILTIN}
+    assert set(folder.rglob("*.md")) == {example.file_of(REGISTRY.checks[code]) for code in BUILTIN}
 
 
 def test_nothing_of_this_machine_is_known() -> None:
@@ -107,7 +107,7 @@ def test_a_plugin_names_its_example(file: Path) -> None:
 
 
 def test_files_go_by_their_names_in_the_example() -> None:
-    assert "put a chat_template into model/tokenizer" in explanation.render(LOADED.checks["RLD215"], LOADED)
+    assert "put a chat_template into model/tokenizer" in explanation.render(REGISTRY.checks["RLD215"], REGISTRY)
 
 
 def test_parts_of_a_document_are_headings_and_its_addresses_links() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage_text
+from tests.loaded import REGISTRY
 from tests.logs.asking import shown
 from tests.logs.raising import traceback
 
-CHECKS = registry.load().select()
+CHECKS = REGISTRY.select()
 MCORE = "megatron/core/optimizer/distrib_optimizer.py"
 STEPS = "{'loss': 0.1, 'grad_norm': 0.2, 'reward': 0.5, 'epoch': 0.1}\n"
 HUB = "requests.exceptions.{}: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /x "

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from rldoctor.api import Finding
-from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage_text
+from tests.loaded import REGISTRY
 from tests.logs.asking import raised
 from tests.logs.excerpts import HEALTHY
 
@@ -518,5 +518,5 @@ def test_a_service_names_its_own_remedy(kind: str, message: str, remedy: str) ->
 
 
 def unknown(text: str) -> Finding:
-    (found,) = triage_text(text, [registry.load().checks["RLD900"]]).findings
+    (found,) = triage_text(text, [REGISTRY.checks["RLD900"]]).findings
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage_text
+from tests.loaded import REGISTRY
 from tests.logs.raising import traceback
 
-CHECKS = registry.load().select()
+CHECKS = REGISTRY.select()
 
 TRAINER = "transformers/trainer.py training_step"
 SYNC = "verl/workers/sharding_manager/fsdp_vllm.py update_params"

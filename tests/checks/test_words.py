@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rldoctor.catalogue import example, registry
+from rldoctor.catalogue import example
 from rldoctor.model import Report
 from rldoctor.plan.vocabulary import terms
+from tests.loaded import REGISTRY
 
-REGISTRY = registry.load()
 EXAMPLES = {code: file for code, check in REGISTRY.checks.items() if (file := example.file_of(check)) is not None}
 NAMES = "|".join(sorted((re.escape(name) for name in terms()), key=len, reverse=True))
 INTERNAL = re.compile(rf"(?<![\w./-])(?:plan\.)?(?:{NAMES}|engine\.[a-z]\w+|env\.[A-Z]\w+|native\.\w+)(?![\w.])")

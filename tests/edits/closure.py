@@ -10,14 +10,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from rldoctor.catalogue import registry
 from rldoctor.edits import edit, fixes
 from rldoctor.flow import run, session
 from rldoctor.knowledge.releases import acceptable
 from rldoctor.model import Finding, Fix, Level, Severity
 from rldoctor.project.settings import Settings
+from tests.loaded import REGISTRY
 
-REGISTRY = registry.load()
 CHECKS = REGISTRY.select()
 MACHINE = "machine.json"
 # ``python -m pip install 'vllm>=0.11,<0.12'``; what has options, or names no release, is not followed.

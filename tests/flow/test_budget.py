@@ -8,18 +8,17 @@ import pytest
 
 from rldoctor.api import Case
 from rldoctor.api.probes import Request
-from rldoctor.catalogue import registry
 from rldoctor.flow import budget
 from rldoctor.flow.probe import expected
 from rldoctor.model import Level
+from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
 LAUNCH = planned("TRL", engine__max_model_len=1024, lengths__prompt=256, lengths__response=128)
 
 
 def choice(minutes: float, request: Request | None = None, case: Case = LAUNCH) -> budget.Choice:
-    found = registry.load()
-    given = (found.probes.values(), found.checks.values(), request or Request(), Level.COMPARE, minutes)
+    given = (REGISTRY.probes.values(), REGISTRY.checks.values(), request or Request(), Level.COMPARE, minutes)
     return budget.choose(case, *given)
 
 
@@ -33,7 +32,7 @@ def test_without_room_everything_is_left_out_and_unknown() -> None:
 @pytest.mark.parametrize("minutes", [0.5, 1.0, 2.0])
 def test_what_is_chosen_fits(minutes: float) -> None:
     found = choice(minutes)
-    chosen = [probe for name, probe in registry.load().probes.items() if name in found.chosen]
+    chosen = [probe for name, probe in REGISTRY.probes.items() if name in found.chosen]
     assert found.seconds == pytest.approx(expected(LAUNCH, chosen, Request())) and found.seconds <= 60 * minutes
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from rldoctor import bundle
-from rldoctor.catalogue import example, registry
+from rldoctor.catalogue import example
 from rldoctor.flow import examination, run, session
 from rldoctor.model import Level, Outcome, Report
 from rldoctor.project.settings import Settings
 from tests.frameworks.test_dropped import FOLDERS, LAUNCHES
 from tests.launch import test_secrets
+from tests.loaded import REGISTRY
 
-REGISTRY = registry.load()
 CHECKS = REGISTRY.select()
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from rldoctor.api import Case, Grade
 from rldoctor.api.facts import Packages
-from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
 from rldoctor.plan.model import Form, Given, RolloutPlan
 from tests.live import rollout_case as real_rollout
+from tests.loaded import REGISTRY
 from tests.observations import rollout_case
 from tests.plans import QWEN2_7B
 from tests.plans import case as planned
@@ -36,8 +36,7 @@ def failing(*tail: str, **job: Any) -> Case:
 
 
 def report(case: Case) -> Report:
-    found = registry.load()
-    return examination.report(case, found.checks.values(), found)
+    return examination.report(case, REGISTRY.checks.values(), REGISTRY)
 
 
 def codes(case: Case) -> set[str]:

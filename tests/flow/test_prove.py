@@ -10,7 +10,6 @@ import pytest
 from rldoctor.api import Applicability, Case, Edit, Fix, Grade, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
-from rldoctor.catalogue import registry
 from rldoctor.facts import packages
 from rldoctor.flow import examination
 from rldoctor.flow.probe import run_scenarios
@@ -18,6 +17,7 @@ from rldoctor.flow.prove import prove, with_edits
 from rldoctor.model import Report
 from rldoctor.probes.rollout import rollout
 from tests.flow.test_failed_runs import TOO_SMALL, failing
+from tests.loaded import REGISTRY
 from tests.observations import rollout_case
 
 
@@ -50,54 +50,51 @@ def test_an_edit_changes_adds_or_takes_away_a_setting() -> None:
     ],
 )
 def test_where_nothing_can_be_played_nothing_is_proven(case: Case, grade: Grade) -> None:
-    found = registry.load()
     fix = Fix.safe("a fix", {"engine.seed": 1})
-    finding = found.checks["RLD202"].finding("a finding", fixes=(fix,), grade=grade)
+    finding = REGISTRY.checks["RLD202"].finding("a finding", fixes=(fix,), grade=grade)
     result = CheckResult(code="RLD202", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))
     reported: list[str] = []
-    assert prove(case, report, found, Request(), reported.append) == report
+    assert prove(case, report, REGISTRY, Request(), reported.append) == report
     assert reported == []
 
 
 def test_a_fix_that_changes_nothing_for_the_miniature_is_not_tried() -> None:
-    found = registry.load()
     case = replace(failing(*TOO_SMALL), plan=plan(gpu_memory_utilization=0.5))
     edit = Edit(option="engine.gpu_memory_utilization", value=0.9)
     fix = Fix(title="a larger share", applicability=Applicability.SAFE, edits=(edit,))
-    (finding,) = examination.report(case, found.checks.values(), found).findings
+    (finding,) = examination.report(case, REGISTRY.checks.values(), REGISTRY).findings
     assert (finding.code, finding.grade) == ("RLD205", Grade.REPRODUCED)
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     reported: list[str] = []
-    after = prove(case, Report(target="a launch", results=(result,)), found, Request(), reported.append)
+    after = prove(case, Report(target="a launch", results=(result,)), REGISTRY, Request(), reported.append)
     assert reported == [] and after.findings[0].fixes == (fix,)
 
 
 def test_what_a_proof_costs_is_said_beforehand() -> None:
-    found = registry.load()
     case = replace(failing(*TOO_SMALL), plan=plan(max_model_len=2048))
     edit = Edit(option="engine.max_model_len", value=1024)
     fix = Fix(title="shorter", applicability=Applicability.SAFE, edits=(edit,))
-    (finding,) = examination.report(case, found.checks.values(), found).findings
+    (finding,) = examination.report(case, REGISTRY.checks.values(), REGISTRY).findings
     finding = replace(finding, fixes=(fix,))
     result = CheckResult(code="RLD205", name=finding.name, outcome=Outcome.FINDINGS, findings=(finding,))
     report = Report(target="a launch", results=(result,))
     reported: list[str] = []
     # This interpreter has no vLLM: the boot fails, which proves nothing.
-    assert prove(case, report, found, Request(), reported.append) == report
+    assert prove(case, report, REGISTRY, Request(), reported.append) == report
     assert reported == ["proving a fix of RLD205: shorter: about 21 s", "miniature"]
 
 
 @pytest.mark.engine
 def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Path) -> None:
-    found, request = registry.load(), Request(python=patient)
+    request = Request(python=patient)
     broken = plan(enable_chunked_prefill=False, max_num_batched_tokens=1024, max_model_len=2048)
     case = Case(packages=packages.collect(request), plan=broken)
     case = run_scenarios(case, [rollout], request, lambda _: None)
-    before = examination.report(case, found.checks.values(), found)
+    before = examination.report(case, REGISTRY.checks.values(), REGISTRY)
     reported: list[str] = []
-    after = prove(case, before, found, request, reported.append)
+    after = prove(case, before, REGISTRY, request, reported.append)
     (finding,) = [one for one in after.findings if one.code == "RLD202"]
     assert finding.grade is Grade.REPRODUCED
     proven = [fix for fix in finding.fixes if fix.proven]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.api import Severity
-from rldoctor.catalogue.registry import load
 from rldoctor.errors import InputError
 from tests.checks.launches import LaunchFile
+from tests.loaded import REGISTRY
 
 LAUNCHES: dict[str, tuple[str, list[str], dict[str, str]]] = {
     "verl": (
@@ -138,7 +138,7 @@ def errors(folder: Path, text: str, versions: dict[str, str], beside: dict[str, 
     except InputError as refused:  # the script that holds the launch is gone, and named
         assert beside and "not found here" in str(refused)
         return set()
-    judging = [check for check in load().checks.values() if check.detectors]
+    judging = [check for check in REGISTRY.checks.values() if check.detectors]
     found = [finding for check in judging for finding in file.findings(check)]
     return {finding.code for finding in found if finding.severity is Severity.ERROR}
 

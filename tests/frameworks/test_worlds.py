@@ -12,11 +12,11 @@ import pytest
 
 from rldoctor.api import Outcome, Setting, Severity
 from rldoctor.api.results import CheckResult
-from rldoctor.catalogue.registry import load
 from rldoctor.judge import judge
 from tests.checks.launches import LaunchFile
 from tests.frameworks.conftest import Launches
 from tests.frameworks.test_dropped import LAUNCHES
+from tests.loaded import REGISTRY
 
 UNREAD = cycle(("$(cat x)", "${UNSET_VAR}"))
 OPTION = re.compile(r"(?:--[a-z][\w.-]*[ =]|[a-z_][\w.]*=)(?P<value>[\w./][\w./-]*)")
@@ -47,7 +47,7 @@ def judged(
     folder.mkdir(parents=True)
     (case,) = LaunchFile(folder, f"{text}\n", versions, gpus=8).cases()
     assert case.plan is not None
-    return case.plan.settings, {result.code: result for result in judge(load().checks.values(), case)}
+    return case.plan.settings, {result.code: result for result in judge(REGISTRY.checks.values(), case)}
 
 
 def value(settings: Mapping[str, Setting], name: str) -> object:

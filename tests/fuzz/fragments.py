@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tests.loaded import REGISTRY
 from tests.redact.kinds import NOTATIONS
 
 SECRETS = (
@@ -305,7 +306,6 @@ PYTHON = (
 @lru_cache(maxsize=1)
 def literals() -> tuple[str, ...]:
     """All that the signatures of the checks look for."""
-    from rldoctor.catalogue import registry
 
-    checks = registry.load().checks.values()
+    checks = REGISTRY.checks.values()
     return tuple(dict.fromkeys(text for check in checks for s in check.signatures for text in (*s.literals, *s.unless)))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rldoctor import bundle, redact
 from rldoctor.case import Case
-from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.facts import assume, metadata, model_files
@@ -50,6 +49,7 @@ from rldoctor.project import settings
 from rldoctor.report import sheet as sheets
 from rldoctor.sheet import sheet
 from tests.fuzz import fragments
+from tests.loaded import REGISTRY
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def _scratch() -> Path:
 
 @cache
 def _checks() -> list[Check]:
-    return list(registry.load().checks.values())
+    return list(REGISTRY.checks.values())
 
 
 @cache

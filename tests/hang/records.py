@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from rldoctor.api import Case, Check, Finding
-from rldoctor.catalogue.registry import load
 from rldoctor.hang.model import NAME, Hang, LogTail, Seen, Thread
 from rldoctor.judge import judge_one
 from rldoctor.logs.model import Frame
 from rldoctor.model import CheckResult
+from tests.loaded import REGISTRY
 
 C10D = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 LOGGER = "/env/lib/python3.11/site-packages/torch/distributed/c10d_logger.py"
@@ -101,4 +101,4 @@ def _only_hang(record: Hang) -> Case:
 
 @cache
 def _checks() -> dict[str, Check]:
-    return load().checks
+    return REGISTRY.checks

@@ -10,10 +10,10 @@ from packaging.specifiers import SpecifierSet
 from rldoctor.api import Case, Severity
 from rldoctor.api.facts import Distribution, Packages
 from rldoctor.api.releases import KnownIssue, known_issues
-from rldoctor.catalogue import registry
 from rldoctor.knowledge.scope import Scope, fact
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.plan.vocabulary import term
+from tests.loaded import REGISTRY
 from tests.plans import case
 
 SPECIAL = ("engine.generation", "model.architectures", "model.experts")
@@ -38,7 +38,7 @@ def test_the_range_is_the_one_between_introduction_and_repair(issue: KnownIssue)
     affected = SpecifierSet(issue.versions)
     assert issue.introduced is None or affected.contains(issue.introduced)
     assert issue.fixed is None or not affected.contains(issue.fixed)
-    assert issue.shown_by in registry.load().checks
+    assert issue.shown_by in REGISTRY.checks
 
 
 def test_there_are_enough_of_them() -> None:

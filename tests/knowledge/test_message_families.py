@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.catalogue.registry import load
 from rldoctor.knowledge.message_families import family_of
 from rldoctor.tables.messages import Table
+from tests.loaded import REGISTRY
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_could_be_several_things_is_nobodys(where: str, template: str, exce
 
 
 def test_most_places_have_no_family_and_every_code_exists() -> None:
-    codes = set(load().checks)
+    codes = set(REGISTRY.checks)
     rows = [row for package in ("vllm", "trl") for row, _ in list(Table.load(package).rows())[::40]]
     found = [family_of(f"{m.partition('.')[0]}: {m}.{f}", "{}".join(t.split("\x7f")[::2]), e) for m, f, e, t, _ in rows]
     assert {code for code in found if code is not None} <= codes

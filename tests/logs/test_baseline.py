@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.errors import InputError
 from rldoctor.logs import baseline as kinds
 from rldoctor.logs.baseline import Baseline, read_baseline
@@ -18,6 +17,7 @@ from rldoctor.logs.prefixes import parse
 from rldoctor.logs.templates import template
 from rldoctor.logs.triage import triage
 from rldoctor.model import Report
+from tests.loaded import REGISTRY
 
 from .asking import raised
 from .excerpts import HEALTHY, OUT_OF_MEMORY, ranked
@@ -36,7 +36,7 @@ def run(tmp_path: Path, log: str, *healthy: str, all_runs: bool = False) -> Repo
         paths.append(tmp_path / f"healthy_{number}.log")
         paths[-1].write_text(text)
     (tmp_path / "run.log").write_text(log)
-    checks = registry.load().checks.values()
+    checks = REGISTRY.checks.values()
     return triage([str(tmp_path / "run.log")], checks, baseline=[str(path) for path in paths], all_runs=all_runs)
 
 
@@ -142,7 +142,7 @@ def test_ranks_and_folders_and_compressed_baselines(tmp_path: Path) -> None:
     (folder / "rank_1.log.gz").write_bytes(gzip.compress(BROKEN.encode()))
     (folder / "empty.log").write_text("")
     (tmp_path / "run.log").write_text(BEGUN + ranked(3, BROKEN) + ranked(3, SLOW) + UNKNOWN)
-    checks = registry.load().checks.values()
+    checks = REGISTRY.checks.values()
     report = triage([str(tmp_path / "run.log")], checks, baseline=[str(folder)])
     assert [text for text, _ in new(report)] == [SAID]
     assert any("empty.log is empty" in note for note in report.notes)

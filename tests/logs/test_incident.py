@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.api.logs import Incident
-from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage, triage_text
 from rldoctor.model import Report
+from tests.loaded import REGISTRY
 
 from .excerpts import (
     HEALTHY,
@@ -102,7 +102,7 @@ def test_files_of_ranks_are_ordered_by_time(tmp_path: Path) -> None:
     for rank, minute, text in ((0, 9, REWARD_RAISES), (1, 7, OUT_OF_MEMORY), (2, 8, PEER_GONE)):
         stamped = f"2026-11-20 20:4{minute}:00,000 INFO step {rank}\n{text}"
         (tmp_path / f"rank_{rank}.log").write_text(stamped)
-    found = triage([str(tmp_path)], registry.load().checks.values()).incident
+    found = triage([str(tmp_path)], REGISTRY.checks.values()).incident
     assert found is not None
     assert (found.first_rank, found.source) == ("1", str(tmp_path / "rank_1.log"))
 
@@ -215,7 +215,7 @@ def test_all_runs_are_reported_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     banner = "nohup: ignoring input\n"
     file.write_text(banner + REWARD_RAISES + banner + OUT_OF_MEMORY + banner + HEALTHY)
-    report = triage([str(file)], registry.load().checks.values(), all_runs=True)
+    report = triage([str(file)], REGISTRY.checks.values(), all_runs=True)
     assert [codes(run) for run in (*report.earlier_runs, report)] == [["RLD902"], ["RLD206"], []]
     assert [run.incident.run for run in report.earlier_runs if run.incident] == [1, 2]
 
@@ -241,7 +241,7 @@ def test_a_truncated_log_is_called_partial(tmp_path: Path) -> None:
     file = tmp_path / "run.log.gz"
     noise = "".join(f"INFO step {i} {i**3}\n" for i in range(40_000))
     file.write_bytes(gzip.compress((REWARD_RAISES + noise).encode())[:-100])
-    report = triage([str(file)], registry.load().checks.values())
+    report = triage([str(file)], REGISTRY.checks.values())
     assert report.incident is not None
     assert report.incident.partial == "the compressed file is truncated"
     assert any("truncated" in note for note in report.notes)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rldoctor.case import Case
-from rldoctor.catalogue.registry import load
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Finding
 from rldoctor.plan.model import Form, RolloutPlan, Setting
+from tests.loaded import REGISTRY
 
 LOG = """\
 Traceback (most recent call last):
@@ -70,6 +70,6 @@ def test_a_place_of_a_known_family_has_its_code() -> None:
 
 
 def test_a_family_is_quiet_where_its_check_is_not_asked() -> None:
-    fallback = [check for check in load().checks.values() if check.code == "RLD900"]
+    fallback = [check for check in REGISTRY.checks.values() if check.code == "RLD900"]
     (found,) = triage_text(DIVIDES, fallback).findings
     assert found.code == "RLD900"

@@ -7,7 +7,6 @@ from itertools import product
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check, Role
 from rldoctor.catalogue.signature import Signature
 from rldoctor.logs.fatality import Failure, judge
@@ -16,6 +15,7 @@ from rldoctor.logs.runs import slices
 from rldoctor.logs.sources import TextSource
 from rldoctor.logs.table import Table
 from rldoctor.logs.triage import triage_text
+from tests.loaded import REGISTRY
 
 # A cause that is no row's, and one that only passes on what happened elsewhere.
 OWN, CARRIED = "ValueError", "ray.exceptions.RayTaskError(ValueError)"
@@ -41,7 +41,7 @@ def raised(kind: str, message: str) -> str:
 
 
 def test_a_literal_without_its_pattern_changes_nothing() -> None:
-    rows = [signature for check in registry.load().checks.values() for signature in check.signatures if signature.row]
+    rows = [signature for check in REGISTRY.checks.values() for signature in check.signatures if signature.row]
     tried, moved = 0, []
     for signature in rows:
         pattern = signature.row.pattern if signature.row is not None else None

@@ -9,7 +9,6 @@ import pytest
 
 from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Request, Scenario
-from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.model import Report
 from rldoctor.probes.basis import basis
@@ -18,6 +17,7 @@ from rldoctor.probes.engines import play
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.lengths import lengths
 from tests.live import CHILD_HEAD, scenario_case
+from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
 # Due are nearly all scenarios, on several engines.
@@ -59,15 +59,14 @@ ENDS = {
 
 
 def judged(reported: Case) -> Report:
-    everything = registry.load()
-    return examination.report(reported, everything.checks.values(), everything)
+    return examination.report(reported, REGISTRY.checks.values(), REGISTRY)
 
 
 def passed_by_engines(report: Report, reported: Case) -> dict[str, str | None]:
     """The codes that pass although they judge what engines do, but for that of failures without another code."""
     live = {
         check.code
-        for check in registry.load().checks.values()
+        for check in REGISTRY.checks.values()
         for detector in check.detectors
         if {need.split(".")[1] for need in detector.needs if need.startswith("observations.")}
         & set(reported.observations)
@@ -85,7 +84,7 @@ def test_no_engine_comes_up(tmp_path: Path, end: str) -> None:
     request = Request(soak=1.0, time_limit=2.0 if end == "hangs" else 30.0)
     base = basis(LAUNCH, request)
     asked = []
-    for scenario in registry.load().probes.values():
+    for scenario in REGISTRY.probes.values():
         if isinstance(scenario, Scenario):
             try:
                 asked += [Asked(scenario, name, run) for name, run in scenario.runs(LAUNCH, request, base).items()]

@@ -18,7 +18,6 @@ from rldoctor.api import Case, Grade, Level, Outcome
 from rldoctor.api.facts import Gpus
 from rldoctor.api.probes import Request
 from rldoctor.api.results import CheckResult
-from rldoctor.catalogue import registry
 from rldoctor.facts import nvml, packages
 from rldoctor.flow import examination
 from rldoctor.judge import judge_one
@@ -36,6 +35,7 @@ from rldoctor.probes.scenarios.sleep import CYCLES, sleep
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
 from tests.live import scenario_case
+from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
 pytestmark = pytest.mark.gpu
@@ -84,8 +84,7 @@ def how(job: dict[str, Any]) -> tuple[Any, ...]:
 
 def seen(case: Case) -> list[str]:
     """What every check makes of what was observed. The environment is another matter."""
-    every = registry.load()
-    found = examination.report(case, every.checks.values(), every).findings
+    found = examination.report(case, REGISTRY.checks.values(), REGISTRY).findings
     live = (Grade.OBSERVED, Grade.REPRODUCED)
     return [f"{one.code} {one.message}" for one in found if one.grade in live and not one.code.startswith("RLD1")]
 

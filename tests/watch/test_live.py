@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.logs.triage import triage
 from rldoctor.model import Report
 from rldoctor.watch.live import SHARE, LiveLog
+from tests.loaded import REGISTRY
 from tests.logs import test_real as real
 
-CHECKS = list(registry.load().checks.values())
+CHECKS = list(REGISTRY.checks.values())
 STEP = (
     "{{'loss': 0.1, 'grad_norm': 0.2, 'learning_rate': 1e-06, 'reward': 0.5, 'reward_std': 0.2, 'epoch': 0.{n:02d}}}\n"
 )

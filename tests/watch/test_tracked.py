@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.catalogue import registry
 from rldoctor.errors import InputError
 from rldoctor.logs.metrics.wandb import Run
 from rldoctor.watch import tracked
 from rldoctor.watch.live import LiveLog
 from tests.commands import run
+from tests.loaded import REGISTRY
 from tests.watch.test_live import Clock
 
 SICK = {"train/loss": 0.0, "train/grad_norm": 0.0, "train/learning_rate": 1e-6, "train/reward": 0.0}
@@ -127,7 +127,7 @@ def test_memory_of_devices_and_the_end_of_the_run(project: Path) -> None:
 
 def test_a_sick_run_without_a_word_in_its_log_is_told_of(project: Path) -> None:
     found = tracked.run_of(project)
-    log = LiveLog(found.log, list(registry.load().checks.values()), clock=Clock(), history=Run(found.history))
+    log = LiveLog(found.log, list(REGISTRY.checks.values()), clock=Clock(), history=Run(found.history))
     append(found.history, *(history(step, SICK) for step in range(1, 13)))
     seen = log.look(last=True)
     assert seen.report is not None and seen.metrics is not None

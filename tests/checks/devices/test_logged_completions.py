@@ -8,11 +8,11 @@ import pytest
 
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.api.facts import Series
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
+from tests.loaded import REGISTRY
 
-check = registry.load().checks["RLD311"]
+check = REGISTRY.checks["RLD311"]
 DATA = Path(__file__).parents[2] / "logs" / "metrics" / "data"
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.api.facts import Series
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
+from tests.loaded import REGISTRY
 from tests.logs.asking import finding as log_finding
 from tests.logs.asking import findings as log_findings
 from tests.logs.asking import raised
 
-check = registry.load().checks["RLD403"]
+check = REGISTRY.checks["RLD403"]
 DATA = Path(__file__).parents[2] / "logs" / "metrics" / "data"
 
 

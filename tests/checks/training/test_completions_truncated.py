@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from rldoctor.api import Case, Finding, Severity
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
+from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
-check = registry.load().checks["RLD503"]
+check = REGISTRY.checks["RLD503"]
 Logged = Callable[[str], Case]
 Made = Callable[..., Case]
 

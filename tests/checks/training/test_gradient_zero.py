@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from rldoctor.api import Case, Finding, Severity
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
+from tests.loaded import REGISTRY
 
-check = registry.load().checks["RLD502"]
+check = REGISTRY.checks["RLD502"]
 Logged = Callable[[str], Case]
 Made = Callable[..., Case]
 

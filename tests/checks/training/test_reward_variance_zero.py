@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from rldoctor.api import Case, Finding, Outcome, Severity
-from rldoctor.catalogue import registry
 from rldoctor.edits.fixes import spelled as render
 from rldoctor.judge import judge_one
 from tests.checks.launches import launch
+from tests.loaded import REGISTRY
 
-check = registry.load().checks["RLD501"]
+check = REGISTRY.checks["RLD501"]
 Logged = Callable[[str], Case]
 Made = Callable[..., Case]
 

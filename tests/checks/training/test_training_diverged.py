@@ -10,10 +10,10 @@ import pytest
 
 from rldoctor.api import Case, Finding, LogEvent, LogRun, Severity
 from rldoctor.api.logs import Incident
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge_one
+from tests.loaded import REGISTRY
 
-check = registry.load().checks["RLD504"]
+check = REGISTRY.checks["RLD504"]
 Logged = Callable[[str], Case]
 Made = Callable[..., Case]
 

@@ -14,7 +14,6 @@ from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
 from rldoctor.api.probes import Scenario
-from rldoctor.catalogue import registry
 from rldoctor.catalogue.scenario import Basis
 from rldoctor.flow import examination
 from rldoctor.judge import judge_one
@@ -22,6 +21,7 @@ from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from tests.cases import judged_among_all
 from tests.live import cases_of_faults, scenario_case
+from tests.loaded import REGISTRY
 from tests.observations import packages
 
 CHECKS = (chunked.check, token_budget.check, engine_internal.check, outputs_corrupt.check, failure_unrecognised.check)
@@ -50,8 +50,7 @@ def findings(check: Check, case: Case) -> list[Finding]:
 
 def codes(case: Case) -> list[str]:
     """What a report says, of the live runs and their logs."""
-    every = registry.load()
-    return [finding.code for finding in examination.report(case, every.checks.values(), every).findings]
+    return [finding.code for finding in examination.report(case, REGISTRY.checks.values(), REGISTRY).findings]
 
 
 def launch(**options: Any) -> RolloutPlan:

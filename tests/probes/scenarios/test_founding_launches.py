@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, Finding, Grade, RolloutPlan
-from rldoctor.catalogue import registry
 from rldoctor.edits.edit import apply, save
 from rldoctor.flow import examination
 from rldoctor.frameworks import by_name
@@ -25,6 +24,7 @@ from rldoctor.launch.recognise import read
 from rldoctor.probes import builtin
 from rldoctor.tables.options import OptionSet
 from tests.live import scenario_case
+from tests.loaded import REGISTRY
 from tests.observations import packages
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -151,9 +151,8 @@ def planned(founding: Founding, folder: Path, text: str) -> RolloutPlan:
 
 def told(founding: Founding, plan: RolloutPlan, observations: Observations) -> list[Finding]:
     """What is reproduced; that the laboratory's packages are not the launch's is another matter."""
-    every = registry.load()
     case = Case(packages=packages(vllm=founding.vllm), plan=plan, observations=observations)
-    report = examination.report(case, every.checks.values(), every)
+    report = examination.report(case, REGISTRY.checks.values(), REGISTRY)
     return [finding for finding in report.findings if finding.grade in (Grade.OBSERVED, Grade.REPRODUCED)]
 
 

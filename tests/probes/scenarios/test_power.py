@@ -12,10 +12,10 @@ import pytest
 
 from rldoctor.api import Case, Finding, Grade, Outcome
 from rldoctor.api.facts import ModelFiles
-from rldoctor.catalogue import registry
 from rldoctor.judge import judge
 from rldoctor.probes import builtin
 from tests.live import cases_of_faults
+from tests.loaded import REGISTRY
 from tests.probes.faults.table import FAMILIES, FAULTS, PAGE, Fault, page
 
 SEEN = (Grade.OBSERVED, Grade.REPRODUCED)
@@ -52,7 +52,7 @@ def played(patient: Path, request: pytest.FixtureRequest) -> Played:
 
 def seen(case: Case) -> list[Finding]:
     """What the engine showed; that a launch's framework is not installed here is another matter."""
-    judged = judge(registry.load().checks.values(), case)
+    judged = judge(REGISTRY.checks.values(), case)
     # One that has crashed finds nothing, either.
     assert [one.traceback for one in judged if one.outcome is Outcome.CRASHED] == []
     return [one for result in judged for one in result.findings if one.grade in SEEN]
@@ -83,4 +83,4 @@ def test_the_documentation_has_the_table() -> None:
 
 def test_every_fault_is_named_once_and_has_a_code() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
-    assert all(fault.codes and set(fault.codes) <= registry.load().checks.keys() for fault in FAULTS)
+    assert all(fault.codes and set(fault.codes) <= REGISTRY.checks.keys() for fault in FAULTS)

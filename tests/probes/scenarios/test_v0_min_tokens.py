@@ -13,12 +13,12 @@ import pytest
 from rldoctor_checks.rollout.chunked_prefill import check
 
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
-from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.prove import with_edits
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.min_tokens import min_tokens
 from tests.live import scenario_case
+from tests.loaded import REGISTRY
 from tests.logs.raising import found
 from tests.observations import packages
 
@@ -76,8 +76,7 @@ def test_the_assertion_is_reproduced_and_reported_with_its_fixes_length_first(pl
 
 
 def test_it_is_reported_once(played: Any) -> None:
-    every = registry.load()
-    report = examination.report(played("before", PLAN), every.checks.values(), every)
+    report = examination.report(played("before", PLAN), REGISTRY.checks.values(), REGISTRY)
     # What is wrong with the laboratory's own packages is another matter.
     assert [finding.code for finding in report.findings if not finding.code.startswith("RLD1")] == ["RLD201"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from rldoctor_checks.rollout.length_budget import check
 
 from rldoctor.api import Case, Grade, Outcome, RolloutPlan, Setting
-from rldoctor.catalogue import registry
 from rldoctor.flow import examination
 from rldoctor.flow.prove import with_edits
 from rldoctor.judge import judge_one
+from tests.loaded import REGISTRY
 from tests.observations import packages
 
 RECORDED = Path(__file__).parent / "recorded" / "v1_endless_min_tokens.json"
@@ -44,8 +44,7 @@ def test_the_stall_is_reproduced_and_reported_with_its_fixes_length_first() -> N
 
 
 def test_it_is_reported_once() -> None:
-    every = registry.load()
-    report = examination.report(played("before", PLAN), every.checks.values(), every)
+    report = examination.report(played("before", PLAN), REGISTRY.checks.values(), REGISTRY)
     assert [finding.code for finding in report.findings if not finding.code.startswith("RLD1")] == ["RLD203"]
 
 
