@@ -160,7 +160,10 @@ COMMON_TO_ENGINES = frozenset(
 
 def fill_engine_defaults(dialect: Dialect, draft: Draft) -> None:
     """Sets what vLLM's version takes for engine options that nobody set, where vLLM is the engine. To another engine
-    nothing is said that only vLLM has, whether the launch or the framework would say it."""
+    nothing is said that only vLLM has, whether the launch or the framework would say it, and where nothing is rolled
+    out there is none."""
+    if draft.value("rollout.enabled") is False:
+        return
     engine = draft.value("rollout.backend", "vllm")
     if engine == "sglang":
         for name in [name for name in draft.settings if name.startswith("engine.")]:

@@ -321,6 +321,7 @@ def test_other_engines_have_no_vllm_settings(launches: Launches) -> None:
 def test_supervised_training_has_no_rollouts(launches: Launches) -> None:
     plan = whole(launches, "policy:\n  dtensor_cfg:\n    enabled: true\n    tensor_parallel_size: 1\n")
     assert (plan.framework, plan.value("placement.mode"), plan.value("rollout.enabled")) == ("NeMo-RL", "none", False)
+    assert [name for name in plan.settings if name.startswith("engine.")] == []
 
 
 def test_engine_arguments_pass_through(launches: Launches) -> None:
