@@ -47,7 +47,7 @@ def applied(found: Iterable[tuple[RolloutPlan, Iterable[Finding]]]) -> Edited:
     for plan, findings in found:
         for finding in findings:
             fix = next((fix for fix in finding.fixes if _can_apply(fix)), None)
-            spellings += [_spelling(edit, plan) for edit in fix.edits] if fix is not None else []
+            spellings += _spellings(fix.edits, plan) if fix is not None else []
     return apply(spellings)
 
 
@@ -57,7 +57,7 @@ def with_changes(report: Report, plan: RolloutPlan) -> Report:
     def of(fix: Fix) -> Fix:
         if not _can_apply(fix):
             return fix
-        edited = apply(_spelling(edit, plan) for edit in fix.edits)
+        edited = apply(_spellings(fix.edits, plan))
         return fix if edited.refused else replace(fix, changes=tuple(changes(edited)))
 
     def finding(one: Finding) -> Finding:
@@ -88,7 +88,7 @@ def _spelled_finding(finding: Finding, plan: RolloutPlan | None, placed: bool) -
 
 
 def _spelled_fix(fix: Fix, plan: RolloutPlan | None, placed: bool) -> Fix | None:
-    spellings = [(edit, _spelling(edit, plan)) for edit in fix.edits]
+    spellings = list(zip(fix.edits, _spellings(fix.edits, plan), strict=True))
     # Hard-coded by the framework: advice that nobody can follow is left out. Of a file that was not read nobody knows.
     if plan is not None and plan.file and any(s.plain for _, s in spellings):
         return None
@@ -97,6 +97,29 @@ def _spelled_fix(fix: Fix, plan: RolloutPlan | None, placed: bool) -> Fix | None
         for edit, s in spellings
     )
     return replace(fix, edits=edits)
+
+
+def _spellings(edits: Iterable[Edit], plan: RolloutPlan | None) -> list[Spelling]:
+    """The words of each edit of a fix. Where two change one setting of the launch (two sizes in one text), both are
+    the text with both changes."""
+    found: list[Spelling] = []
+    for edit in edits:
+        spelling = _spelling(edit, plan)
+        place = _place(spelling)
+        found = [spelling if place is not None and _place(one) == place else one for one in found]
+        found.append(spelling)
+        if plan is not None and spelling.write is not None:
+            value = spelling.write.value
+            now = (replace(one, value=value) if (one.key, one.file, one.line) == place else one for one in plan.given)
+            plan = replace(plan, given=tuple(now))
+    return found
+
+
+def _place(spelling: Spelling) -> tuple[str, str, int] | None:
+    """The setting whose whole value an edit writes, None where it writes less, or another name."""
+    write = spelling.write
+    whole = write is not None and not (write.path or write.append or write.remove or write.rename)
+    return (write.key, write.file, write.line) if write is not None and whole else None
 
 
 def _spelling(edit: Edit, plan: RolloutPlan | None) -> Spelling:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.edits import fixes
 from rldoctor.edits.edit import Edited, apply, save
 from rldoctor.errors import InputError
 from rldoctor.formats.write import Write
 from rldoctor.frameworks import by_name
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.launch.recognise import read
-from rldoctor.model import Edit
+from rldoctor.model import Applicability, CheckResult, Edit, Finding, Fix, Grade, Outcome, Severity
 from rldoctor.plan.model import Form, RolloutPlan
 from rldoctor.tables.options import Option, OptionSet
 
@@ -460,3 +461,27 @@ def test_an_option_that_the_release_at_hand_refuses_is_not_written(
     (spelling,) = spellings(plan, {option: value})
     assert spelling.text == text
     assert spelling.plain == (spelling.write is None) == (option == "engine.logprobs_mode")
+
+
+AREAL = """\
+experiment_name: run
+allocation_mode: sglang:d4t2+fsdp:d8
+actor: {path: org/model, mb_spec: {max_tokens_per_mb: 10240}}
+gconfig: {n_samples: 4, max_new_tokens: 1024}
+"""
+
+
+def test_two_sizes_in_one_text_are_changed_together(tmp_path: Path) -> None:
+    file = tmp_path / "grpo.yaml"
+    file.write_text(AREAL)
+    plan = read(file)[0]
+    edits = (Edit(option="placement.trainer_gpus", value=4), Edit(option="placement.engine_gpus", value=4))
+    fix = Fix(title="share them", applicability=Applicability.SAFE, edits=edits)
+    found = Finding(
+        code="RLD303", name="visible", severity=Severity.ERROR, grade=Grade.DECLARED, message="", fixes=(fix,)
+    )
+    result = CheckResult(code="RLD303", name="visible", outcome=Outcome.FINDINGS, findings=(found,))
+    spelled = fixes.spelled(result, plan).findings[0]
+    assert {edit.spelled for edit in spelled.fixes[0].edits} == {"allocation_mode: sglang:d2t2+fsdp:d4"}
+    (after,) = fixes.applied([(plan, [spelled])]).after.values()
+    assert after == AREAL.replace("sglang:d4t2+fsdp:d8", "sglang:d2t2+fsdp:d4")
