@@ -342,6 +342,29 @@ def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+# The monitor's word for word since torch 2.2; the time limit is TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.
+check.signature(
+    "'s watchdog got stuck for ",
+    pattern=r"watchdog got stuck for (?P<seconds>\d+) seconds without making progress",
+    says="the NCCL watchdog[[ of {ranks}]] made no progress for {seconds} s, and torch ended the process: a CUDA or "
+    "NCCL call hangs, mostly because another rank did not arrive or ended first",
+    fixes=(
+        Fix(
+            title="judge the logs of all ranks together: the one that is missing here, or ended first, holds the cause",
+            commands=("torchrun --log-dir LOGS --tee 3 ...", "rldoctor triage LOGS"),
+        ),
+        _RECORD,
+        Fix.unsafe(
+            "where the call was only slow (a long load, a long compilation): a longer time limit for the monitor",
+            {"env.TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "1800"},
+            side_effects="a real hang is noticed later",
+        ),
+    ),
+    role=Role.CASCADE,
+    url="https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+)
+
+
 # gloo compares sizes on arrival; TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls.
 check.signature(
     "Received data size doesn't match expected size",
@@ -385,6 +408,7 @@ check.signature(
     "Some NCCL operations have failed or timed out.",
     "taking the entire process down",
     "heartbeat monitor timed out",
+    "Heartbeat monitor timed out",
     "Watchdog thread terminated with exception",
     says="torch ended a process because a collective had failed or timed out, here or on another rank",
     fixes=(_ALL_RANKS, _RECORD),

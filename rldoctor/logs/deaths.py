@@ -17,7 +17,8 @@ class Death:
     """One way a process says that it ended. ``literal`` is what the pass looks for, ``pattern`` what the line must be
     from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
     what a parent says about its child: they prove that the run failed and never are the first cause. ``behind`` lines
-    follow an exception too; they are an end of their own only where the log shows none before them."""
+    follow an exception too; they are an end of their own only where the log shows none before them, and what a process
+    says itself so only where no end at all stands before it."""
 
     literal: str
     pattern: re.Pattern[str]
@@ -64,6 +65,25 @@ DEATHS: tuple[Death, ...] = (
         "Check failed: ",
         r"(?:\[[^\]]{5,80}\] )?(?:\(\w{1,40}\) )?[\w./-]{1,200}\.(?:cc|h):\d{1,6}:? .{0,200}?Check failed: ",
         "Fatal check",
+    ),
+    _death(
+        "Unhandled exception: ",
+        r"(?:\[[^\]]{5,80}\] )?(?:\(\w{1,40}\) )?logging\.cc:\d{1,6}:? Unhandled exception: ",
+        "Unhandled C++ exception",
+    ),
+    # What is left of an ActorDiedError that is cut at its head.
+    _death(
+        "The actor is dead because its ",
+        r"The actor is dead because its (?:worker process|owner|node) ",
+        "Actor died",
+        True,
+        behind=True,
+    ),
+    # The monitor of torch's process groups, as it ends a process whose watchdog makes no progress.
+    _death(
+        "'s watchdog got stuck for ",
+        r".{0,120}?(?:[Rr]ank (?P<rank>\d{1,6}))?\]? ?ProcessGroupNCCL's watchdog got stuck for ",
+        "NCCL watchdog stuck",
     ),
     _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|fatal)\b)"
            r"(?!(?:srun|salloc|sbatch|slurmstepd)\b)[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ",

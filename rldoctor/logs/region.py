@@ -327,7 +327,11 @@ class Region:
             return
         if is_quoted(line.text, max(0, line.text.find(death.literal))):
             return
-        if death.behind and (self._parsers or any(not raw.quoted for raw in self.record.exceptions)):
+        if death.behind and (
+            self._parsers
+            or any(not raw.quoted for raw in self.record.exceptions)
+            or (self.record.deaths and not death.launcher)
+        ):
             return
         ended, code = died(death, match, line, self.record.name, number, self._time)
         raw = RawDeath(ended, number, death.launcher, code, behind=death.behind)

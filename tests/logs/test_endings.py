@@ -187,6 +187,8 @@ def test_hydras_hint_behind_an_exception_is_no_end_of_its_own() -> None:
     hint = "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
     behind = "Error executing job with overrides: ['trainer.n_gpus_per_node=8']\n" + REWARD_RAISES + hint
     assert incident(BEGUN + behind).exception == "KeyError: 'answer'"
+    head_cut = "\tip: 10.0.0.1\nThe actor is dead because its owner has died. Owner's node has crashed.\n" + hint
+    assert (incident(head_cut).exception or "").startswith("Actor died: The actor is dead because its owner")
     alone = incident("Could not override 'trainer.foo'.\nKey 'foo' is not in struct\n" + hint)
     assert alone.exception is not None and alone.exception.startswith("Hydra refused")
 

@@ -28,6 +28,29 @@ def test_the_first_collective_of_all_is_the_fabric() -> None:
     assert "cannot reach each other" in finding(check, text).message
 
 
+STUCK = (
+    "[rank{rank}]:[E306 00:30:11.701177518 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+    "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives. "
+    "This typically indicates a NCCL/CUDA API (e.g., CudaEventDestroy) hang blocking the watchdog\n"
+)
+
+
+def test_a_watchdog_that_is_stuck_ends_its_process() -> None:
+    # https://github.com/huggingface/open-r1/issues/478; torch 2.4 has no PG ID.
+    report = triage_text(STUCK.format(rank=2))
+    assert report.incident is not None
+    assert (report.incident.kind, report.incident.first_rank) == ("crashed", "2")
+    assert [f.code for f in report.findings] == ["RLD321"]
+    assert "no progress for 480 s" in report.findings[0].message
+    older = "[rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck "
+    assert "for 600 s" in finding(check, older + "for 600 seconds without making progress in monitoring\n").message
+
+
+def test_a_stuck_watchdog_is_the_victim_of_a_rank_that_ran_out_of_memory() -> None:
+    codes = [f.code for f in triage_text(STUCK.format(rank=0) + ranked(3, OUT_OF_MEMORY)).findings]
+    assert codes == ["RLD206", "RLD321"]
+
+
 def test_glooss_time_out_names_the_line() -> None:
     text = raised("RuntimeError", "[unbound_buffer.cc:78] Timed out waiting 15000ms for recv operation to complete")
     assert "/home/user/rl/train.py:7" in finding(check, text).message

@@ -9,6 +9,7 @@ from rldoctor_checks.environment.host_limits import check
 
 from rldoctor.api import Case, Outcome
 from rldoctor.api.facts import Disk, Host
+from rldoctor.logs.triage import triage_text
 from tests.cases import GIB, assumed, commands, gpus, host, judged, severities
 from tests.logs.asking import finding, findings, raised
 
@@ -93,6 +94,18 @@ def test_a_log_of_a_process_that_cannot_start() -> None:
     # sockets say the same
     socket = "/opt/venv/lib/python3.11/site-packages/zmq/sugar/socket.py recv"
     assert findings(check, raised("zmq.error.Again", "Resource temporarily unavailable", socket)) == []
+
+
+def test_what_rays_worker_says_of_its_threads_goes_before_its_death() -> None:
+    # https://github.com/verl-project/verl/issues/472
+    died = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: "
+    report = triage_text(
+        died + "Worker unexpectedly exits with a connection error code 2. End of file.\n\n"
+        "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+        "(WorkerDict pid=27497) [2025-03-04 19:28:30,014 E 27497 27497] logging.cc:113: Unhandled exception: "
+        "N5boost10wrapexceptINS_6system12system_errorEEE. what(): thread: Resource temporarily unavailable\n"
+    )
+    assert next(f.code for f in report.findings) == "RLD114"
 
 
 def test_a_log_of_a_full_disk() -> None:
