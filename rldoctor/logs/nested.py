@@ -1,4 +1,5 @@
-"""A log inside of one JSON object: the outputs of a notebook, a service's answer on a job that failed."""
+"""A log inside of one JSON object: the outputs of a notebook, a service's answer on a job that failed, what a store of
+logs answers to a query."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rldoctor.logs.layers.records import is_record
 from rldoctor.logs.quoting import FIELDS_OF_SAMPLES
 
 Read = Callable[[], bytes]
@@ -41,8 +43,30 @@ def _texts_of(held: bytes) -> bytes:
         whole = json.loads(held.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
         return held
+    found = _records(whole)
+    if found:
+        return json.dumps(found).encode()
     texts = [text.rstrip("\n") + "\n" for text in _texts(whole)]
     return "".join(texts).encode("utf-8", "replace") or held
+
+
+def _records(held: Any) -> list[Any]:
+    """The first list of log records: Loki's streams, Elasticsearch's hits, CloudWatch's events, Cloud Logging's
+    entries."""
+    if isinstance(held, list):
+        records = held if all(isinstance(part, dict) and is_record(part) for part in held) else []
+        return [record for part in records for record in _of_stream(part)]
+    if not isinstance(held, dict) or FIELDS_OF_SAMPLES & held.keys():
+        return []
+    return next((found for part in held.values() if (found := _records(part))), [])
+
+
+def _of_stream(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The record itself; of one of Loki's streams, which holds thousands of lines, a record for each."""
+    stream, values = record.get("stream"), record.get("values")
+    if not isinstance(stream, dict) or not isinstance(values, list):
+        return [record]
+    return [{"time": value[0], "line": value[1], "labels": stream} for value in values]
 
 
 def _texts(held: Any) -> Iterator[str]:

@@ -99,6 +99,31 @@ def paged(lines: Lines) -> Lines:
     return found
 
 
+def _stored(*path: str, records: Callable[[Lines], list[object]]) -> Wrapping:
+    """What a store of logs answers to a query: its records below some names."""
+
+    def apply(lines: Lines) -> Lines:
+        held: object = records(lines)
+        for name in reversed(path):
+            held = {name: held}
+        return json.dumps(held, indent=1).split("\n")
+
+    return apply
+
+
+def _streams(lines: Lines) -> list[object]:
+    return [{"stream": {"pod": "trainer-0"}, "values": [[str(10**18 + i), t] for i, t in enumerate(lines)]}]
+
+
+def _hits(lines: Lines) -> list[object]:
+    found = [{"_id": str(i), "_source": {"@timestamp": _iso(i), "message": t}} for i, t in enumerate(lines)]
+    return list(reversed(found))
+
+
+def _events(lines: Lines) -> list[object]:
+    return [{"timestamp": 1772445600000 + i, "message": t, "ingestionTime": 1772445609999} for i, t in enumerate(lines)]
+
+
 def answer(lines: Lines) -> Lines:
     return json.dumps({"job_id": "j-18", "status": "FAILED", "logs": "\n".join(lines)}, indent=2).split("\n")
 
@@ -245,6 +270,13 @@ WRAPPINGS: dict[str, Wrapping] = {
     "logfmt behind a collector's prefix": each(
         lambda i, t: f'{_iso(i)}  INFO sink{{kind="console"}}: out: message={json.dumps(t)} pod=trainer-0 stream=stderr'
     ),
+    "Loki's answer": _stored("data", "result", records=_streams),
+    "Elasticsearch's answer": _stored("hits", "hits", records=_hits),
+    "CloudWatch's answer": _stored("events", records=_events),
+    "aws logs tail": each(lambda i, t: f"{_iso(i)} train/algo-1-1772445600 {t}"),
+    "a comment": each(lambda i, t: f"# {t}".rstrip()),
+    "a diff in a chat": lambda lines: ["```diff", *(f"- {line}" for line in lines), "```"],
+    "marks without a width": each(lambda i, t: f"\u200b{t}"),
 }  # fmt: skip
 
 

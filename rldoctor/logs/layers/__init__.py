@@ -36,7 +36,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("known envelopes", frames.enveloped),
     Layer("line numbers", frames.numbered),
     Layer("indent", frames.indented),
-    Layer("patch", frames.added),
+    Layer("marks", frames.marked),
     Layer("shared prefix", shared.prefixed),
 )
 _MOST = 8

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from rldoctor.logs.layers.layer import MOST, Strip, of_program
 
-# No-break space, figure space, narrow no-break space, and marks without a width in front of them.
+# No-break space, figure space, narrow no-break space; and what chats put between lines and no one sees.
 _ODD_BLANK = re.compile(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
+_NO_WIDTH = re.compile(rb"\xe2\x80[\x8b\x8e\x8f]|\xe2\x81\xa0")
 _CURLY_FRAME = re.compile(
     rb"File[ \xa0\xc2]+\xe2\x80[\x9c\x9d][^\n]{1,400}\xe2\x80\x9d, line \d|\{\xe2\x80[\x98\x99]\w"
 )
@@ -51,17 +52,21 @@ _QUOTED_EACH = re.compile(rb"(?m)^[ \t]*>(?!>>)[ ]?")
 def blanks(lines: Sequence[bytes]) -> Strip | None:
     """Blanks that do not break, and quotation marks of print, as word processors and chats make them of what is pasted
     into them."""
-    odd = sum(1 for line in lines if _ODD_BLANK.search(line))
+    odd = sum(1 for line in lines if _ODD_BLANK.search(line) or _NO_WIDTH.search(line))
     curly = any(_CURLY_FRAME.search(line) for line in lines)
     if odd < _FEWEST and not curly:
         return None
-    return _typed if curly else lambda text: _ODD_BLANK.sub(b" ", text)
+    return _typed if curly else _plain
 
 
 def _typed(text: bytes) -> bytes:
     for printed, typed in _TYPED:
         text = text.replace(printed, typed)
-    return _ODD_BLANK.sub(b" ", text)
+    return _plain(text)
+
+
+def _plain(text: bytes) -> bytes:
+    return _NO_WIDTH.sub(b"", _ODD_BLANK.sub(b" ", text))
 
 
 def lost_escapes(lines: Sequence[bytes]) -> Strip | None:

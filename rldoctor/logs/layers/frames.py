@@ -76,6 +76,8 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
         (_NEARLY_ALL, rb"(?P<node>[a-zA-Z][\w.-]{0,80}) +\|(?: |$)"),
         # mail
         (MOST, rb">(?: |$|(?=>))"),
+        # aws logs tail: time, stream
+        (_NEARLY_ALL, rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,120}/[\w./\[\]$-]{1,200})(?: |$)"),
         # kubectl logs --timestamps, docker logs -t, GitHub's and Azure's raw logs; GitLab adds the stream
         (
             MOST,
@@ -111,6 +113,8 @@ _BLOCK = 4
 _FARTHEST = 60
 _ANNOUNCES = (b":", b"|", b">", b"|-", b">-")
 _TRACED = (b"Traceback (most recent call last):", b'  File "')
+# What makes a line a comment or an item, or one that a patch adds or takes away.
+_MARKS = (b"#", b"//", b"-", b"+")
 # What git and diff write of a file before its lines.
 _PATCH = re.compile(
     rb"(?m)^(?:diff --git |new file mode \d|index [0-9a-f]{4}|(?:---|\+\+\+) (?:[ab]/|/dev/null)|@@ -\d)[^\n]*"
@@ -263,15 +267,22 @@ def _announced(full: Sequence[bytes], depths: Sequence[int], least: float) -> tu
     return None
 
 
-def added(lines: Sequence[bytes]) -> Strip | None:
-    """The marks of a patch that adds a log, with or without its heads."""
+def marked(lines: Sequence[bytes]) -> Strip | None:
+    """A mark before every line: a log that stands in a source file as a comment, in a list, or in a patch, with or
+    without its heads."""
     full = [line for line in lines if line.strip()]
     first = next((i for i, line in enumerate(full) if _PATCH.match(line)), 0)
     held = [line for line in full[first:] if not _PATCH.match(line)]
-    marked = [line for line in held if line.startswith(b"+")]
-    if len(marked) < max(_FEWEST, _NEARLY_ALL * len(held)) or any(map(of_program, full[:first])):
+    if any(map(of_program, full[:first])):
         return None
-    # A shell traces its commands behind a blank.
-    if not any(line[1:].startswith(_TRACED) or (line[1:2] != b" " and of_program(line[1:])) for line in marked):
-        return None
-    return lambda text: re.sub(rb"(?m)^\+", b"", _PATCH.sub(b"", text))
+    for mark in _MARKS:
+        rests = [line[len(mark) :] for line in held if line.startswith(mark)]
+        if len(rests) < max(_FEWEST, _NEARLY_ALL * len(held)):
+            continue
+        # A shell traces its commands behind a plus and a blank.
+        blank = b"" if mark == b"+" or not all(rest[:1] in (b"", b" ") for rest in rests) else b" ?"
+        texts = [rest[1:] if blank and rest.startswith(b" ") else rest for rest in rests]
+        if any(text.startswith(_TRACED) or (text[:1] != b" " and of_program(text)) for text in texts):
+            each = re.compile(rb"(?m)^" + re.escape(mark) + blank)
+            return lambda text: each.sub(b"", _PATCH.sub(b"", text))
+    return None

@@ -14,6 +14,7 @@ _FEWEST = 4
 _RECORD = re.compile(
     rb"(?P<process>\((?:[^()\n]{1,80} )?pid=\d{1,9}[^()\n]{0,80}\) )?"
     rb"\[?\d{4}-\d\d-\d\d[T ,]{1,3}\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:UTC|Z|[+-]\d\d:?\d\d))?\]?"
+    rb"(?: \{(?P<relay>subprocess|bash|pod_manager|docker|ssh|logging_mixin)\.py:\d{1,5}\})?"
     rb"[^\n\"']{0,80}?\b(?P<level>INFO|DEBUG|ERROR|WARNING)\b"
     rb"(?: \| (?P<stream>stdout|stderr)(?= \|))?[\] \t]{0,8}(?:- |: ?|\| ?|\] ?)(?P<text>.*)"
 )
@@ -26,7 +27,8 @@ def logged(lines: Sequence[bytes]) -> Strip | None:
     records = [match for line in full if (match := _RECORD.match(line)) is not None]
     if len(records) < max(_FEWEST, _ALL * len(full)):
         return None
-    if all(match["stream"] for match in records):  # of a stream everything has its level, whatever it says
+    # Of a stream, or of a task of Airflow's, everything has one level, whatever it says.
+    if all(match["stream"] or match["relay"] for match in records):
         return _bare
     if len({match["level"] for match in records}) > 1 or not any(_FRAME.search(match["text"]) for match in records):
         return None
