@@ -208,6 +208,8 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
 
 
+# Hubs, trackers and package indexes, which have codes of their own.
+_OTHERS = ("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab")
 _THEIR_SERVER = Fix(title="start that server before the training, under an address that every node of the run reaches")
 
 
@@ -239,7 +241,7 @@ def _is_still_tried(event: LogEvent) -> bool:
     "openai.APIConnectionError: Connection error",
     "timed out. (connect timeout=",
     "httpx.ConnectTimeout",
-    unless=("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab"),
+    unless=_OTHERS,
 )
 def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Nothing listens on the port."""
@@ -276,7 +278,7 @@ _NO_ROUTES = (
     "what answers at the server's address is no rollout server: it has no routes for weight sync (a plain "
     "`vllm serve`, or another program)"
 )
-_JOINED = re.compile(r'"POST /init_communicator/? HTTP/[\d.]+" 200\b')
+_JOINED = re.compile(r'"(?:POST /init_communicator|GET /get_world_size)/? HTTP/[\d.]+" 200\b')
 check.signature(
     "Request failed: 404",
     pattern=r"vllm_client|init_communicator|get_world_size",
@@ -286,7 +288,8 @@ check.signature(
 )
 check.signature(
     '"POST /init_communicator',
-    pattern=r'"POST /init_communicator/? HTTP/[\d.]+" 404\b',
+    '"GET /get_world_size',
+    pattern=r'"(?:POST /init_communicator|GET /get_world_size)/? HTTP/[\d.]+" 404\b',
     says=_NO_ROUTES,
     silent=True,
     when=lambda case, event: not any(_JOINED.search(line) for line in event.run.tail),
@@ -376,18 +379,44 @@ check.signature(
 )
 
 
-# The server closed the connection in the middle of a request: it died, or restarted.
-check.signature(
+# As urllib3, httpx and aiohttp say it.
+@check.logged(
     "Remote end closed connection without response",
-    says=(
-        "the rollout server closed the connection without an answer: it died or was overloaded; its own log says why"
-    ),
-    fixes=(
-        Fix(title="judge the server's log too", commands=("rldoctor triage server.log trainer.log",)),
-        Fix(title="TRL 0.28 and later try such requests again", valid_for="trl<0.28"),
-    ),
+    "('Connection aborted.', ",
+    "Server disconnected without sending a response",
+    "ServerDisconnectedError: ",
+    "ClientOSError: [Errno 104]",
+    unless=_OTHERS,
     role=Role.CASCADE,
-    url="https://github.com/huggingface/trl/issues/3622",
+)
+def hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The server closed the connection in the middle of a request: it died, or restarted."""
+    asks = _asks_another(event)
+    whose = "the rollout server" if asks is None else f"the server that {asks} asks (a reward model, a judge or a tool)"
+    yield check.finding(
+        f"{whose} closed the connection without an answer: it died or was overloaded; its own log says why",
+        fixes=(
+            Fix(title="judge the server's log too", commands=("rldoctor triage server.log trainer.log",)),
+            *((Fix(title="TRL 0.28 and later try such requests again", valid_for="trl<0.28"),) if asks is None else ()),
+        ),
+        url="https://github.com/huggingface/trl/issues/3622",
+    )
+
+
+check.signature(
+    "Failed to establish a new connection: [Errno -",
+    "NameResolutionError(",
+    pattern=r"host='(?P<host>[^']+)'",
+    unless=_OTHERS,
+    says="the name {host} of the server that the run asks does not resolve on this node",
+    fixes=(
+        Fix(
+            title="give the server's address, or a name that every node and container knows (outside of docker compose "
+            "its service names are none)",
+            commands=("getent hosts HOST",),
+        ),
+        _THEIR_SERVER,
+    ),
 )
 
 

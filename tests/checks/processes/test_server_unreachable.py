@@ -53,6 +53,9 @@ def test_a_server_that_lives_on_and_has_no_routes_for_weights() -> None:
     assert "no routes for weight sync" in finding(check, ASKED.format("/", "404 Not Found")).message
     assert findings(check, ASKED.format("/", "200 OK")) == []
     assert findings(check, ASKED.format("", "404 Not Found") + ASKED.format("/", "200 OK")) == []
+    size = 'INFO:     172.17.0.1:43212 - "GET /get_world_size/ HTTP/1.1" 404 Not Found\n'
+    assert "no routes for weight sync" in finding(check, size).message
+    assert findings(check, size + size.replace("404 Not Found", "200 OK")) == []
 
 
 REQUESTS = ("requests/adapters.py send",)
@@ -89,9 +92,42 @@ def test_no_ray_to_join() -> None:
     assert any("ray start" in command for fix in found.fixes for command in fix.commands)
 
 
-def test_a_server_that_hung_up() -> None:
-    text = "('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))"
-    assert "closed the connection" in finding(check, raised("requests.exceptions.ConnectionError", text)).message
+CLIENT = "/opt/venv/lib/python3.11/site-packages/trl/extras/vllm_client.py update_named_param"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("requests.exceptions.ConnectionError", "('Connection aborted.', RemoteDisconnected('Remote end closed "
+         "connection without response'))"),
+        ("requests.exceptions.ConnectionError", "('Connection aborted.', ConnectionResetError(104, 'Connection reset "
+         "by peer'))"),
+        ("httpx.RemoteProtocolError", "Server disconnected without sending a response."),
+        ("aiohttp.client_exceptions.ServerDisconnectedError", "Server disconnected"),
+        ("aiohttp.client_exceptions.ClientOSError", "[Errno 104] Connection reset by peer"),
+    ],
+)  # fmt: skip
+def test_a_server_that_hung_up(kind: str, text: str) -> None:
+    assert finding(check, raised(kind, text, CLIENT)).message.startswith("the rollout server closed the connection")
+    judge = finding(check, raised(kind, text, "/home/user/rl/judge.py score"))
+    assert judge.message.startswith("the server that judge.py asks (a reward model, a judge or a tool) closed")
+    assert findings(check, raised(kind, f"{text} for url: https://huggingface.co/api/models/m", CLIENT)) == []
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    told = (
+        "HTTPConnectionPool(host='judge', port=8000): Max retries exceeded with url: /v1 (Caused by {}: Failed to "
+        "{} ([Errno -2] Name or service not known)"
+    )
+    for cause, what in (
+        ('NameResolutionError("<urllib3.connection.HTTPConnection object at 0x7f>', "resolve 'judge'"),
+        (
+            "NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f>",
+            "establish a new connection: [Errno -3]",
+        ),
+    ):
+        found = finding(check, raised("requests.exceptions.ConnectionError", told.format(cause, what)))
+        assert found.message.startswith("the name judge of the server")
 
 
 PROXY: dict[str, Any] = {"placement__mode": "server", "env__http_proxy": "http://10.1.1.9:3128"}
