@@ -171,22 +171,34 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield unfit_finding(case, check, found)
 
 
-@check.logged("was removed in the NumPy 2.0 release", "` was a deprecated alias for the builtin `")
+# What numpy 2 took away without a word of its own, and what it is called now.
+_GONE = {"product": "prod", "cumproduct": "cumprod", "msort": "sort"}
+
+
+@check.logged(
+    "was removed in the NumPy 2.0 release",
+    "` was a deprecated alias for the builtin `",
+    *(f"module 'numpy' has no attribute '{name}'" for name in _GONE),
+)
 def numpy_took_away(case: Case, event: LogEvent) -> Iterator[Finding]:
     """numpy 1.24 took the aliases of Python's own types away, numpy 2 many more names; it says so itself."""
     link = link_of(event)
-    said = re.search(r"`np\.(?P<name>\w+)` was (?P<alias>a deprecated alias)?", link.message) if link else None
-    if link is None or said is None:
+    said = link and re.search(
+        r"`np\.(?P<name>\w+)` was (?P<alias>a deprecated alias)?|'numpy' has no attribute '(?P<gone>\w+)'$",
+        link.message,
+    )
+    if link is None or not said:
         return
     packages = [package_of(frame.file, frame.function) for frame in link.frames]
     caller = next((package for package in reversed(packages) if package not in ("numpy", "python")), None)
     who = distribution(caller, case.packages) if caller else ""
     first = "1.24" if said["alias"] else "2.0"
     instead = re.search(r"Use `(?:np\.)?([\w.]+)` instead", link.message)
-    new = f"np.{instead[1]}" if instead is not None else said["name"] if said["alias"] else ""
+    now = instead[1] if instead is not None else _GONE.get(said["gone"])
+    new = f"np.{now}" if now else said["name"] if said["alias"] else ""
     older = install(case, f"'numpy<{first.removesuffix('.0')}'")
     yield check.finding(
-        f"{who or 'the script'} uses np.{said['name']}, which numpy {first} took away",
+        f"{who or 'the script'} uses np.{said['name'] or said['gone']}, which numpy {first} took away",
         fixes=(
             Fix(title=f"take a {who} that was written for this numpy", commands=(install(case, "--upgrade", who),))
             if who

@@ -32,7 +32,7 @@ from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text,
 
 check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD104", "RLD108", "RLD114"))
 
-_SAVING = re.compile(r"save|checkpoint|serialize|write_item|dump", re.IGNORECASE)
+_SAVING = re.compile(r"save|checkpoint|serialize|serialization|write_item|write_end_of_file|dump", re.IGNORECASE)
 _SPACE = Fix(
     title="free space where the checkpoints go, or write them to another file system",
     commands=("df -h OUTPUT_DIR", "du -sh OUTPUT_DIR/*"),

@@ -176,8 +176,11 @@ def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
 check.signature(
     "Number of images does not match number of special image tokens",
     " image tokens but received ",
+    "of images does not match the number of <image> tokens",
+    "of videos does not match the number of <video> tokens",
     pattern=r"Got (?P<tokens>\d+) image tokens? in the text (?:but|and) (?P<images>\d+)"
-    r"|contained (?P<placeholders>\d+) image tokens but received (?P<given>\d+) images",
+    r"|contained (?P<placeholders>\d+) image tokens but received (?P<given>\d+) images"
+    r"|does not match",
     says="the prompt's image placeholders and its images differ in number[[: {tokens} and {images}]]"
     "[[: {placeholders} and {given}]]",
     fixes=(

@@ -140,6 +140,19 @@ def no_whole_group(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+# verl divides the mini batch, times rollout.n, by the ranks that share it (workers/fsdp_workers.py, engine_workers.py).
+check.signature(
+    " should be larger than 0 after normalization",
+    pattern=r"(?P<batch>\w*batch_size\w*)",
+    says="{batch} is smaller than the ranks that share it: nothing is left for each of them",
+    fixes=(
+        Fix(
+            title="raise it until ppo_mini_batch_size times rollout.n is at least the number of training ranks "
+            "(divided by the sequence parallel size), and the train batch with it; or train on fewer GPUs"
+        ),
+    ),
+)
+
 # verl (trainer/ppo/ray_trainer.py), EasyR1 (trainer/data_loader.py), SkyRL (train/sft_trainer.py)
 check.signature(
     "_dataloader) >= 1",

@@ -48,6 +48,23 @@ check.signature(
 )
 
 
+check.signature(
+    "The shape of the mask [",
+    pattern=r"shape of the mask \[(?P<mask>\d+)\] at index 0 does not match the shape of the indexed tensor "
+    r"\[(?P<tokens>\d+)\]",
+    exception="IndexError",
+    when=lambda case, event: event.search("get_rope_index") is not None,
+    says="the attention mask has {mask} positions and the prompt {tokens} tokens, where the rotary positions are made",
+    fixes=(
+        Fix(
+            title="cut, pad and extend attention_mask together with input_ids: where the prompt is truncated, where "
+            "answers are appended, and where placeholders of images are expanded"
+        ),
+    ),
+    url="https://github.com/Liuziyu77/Visual-RFT/issues/201",
+)
+
+
 @check.logged("must match the size of tensor b", "is out of bounds for dimension 0 with size")
 def positions_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
     """Sizes or indexes that do not match inside a rotary function."""

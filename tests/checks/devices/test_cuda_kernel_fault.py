@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rldoctor_checks.devices.cuda_kernel_fault import check
 
+from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
 
 ENGINE = "/opt/verl/workers/rollout/vllm_rollout/vllm_rollout.py generate_sequences"
@@ -25,16 +26,26 @@ def test_an_illegal_access_of_the_trainer() -> None:
 
 def test_an_assertion_names_itself() -> None:
     text = (
-        "../aten/src/ATen/native/cuda/TensorCompare.cu:110: _assert_async_cuda_kernel: block: [0,0,0], thread: [0,0,0] "
-        "Assertion `probability tensor contains either `inf`, `nan` or element < 0` failed.\n"
-    ).replace("`inf`, `nan`", "inf, nan")
+        "../aten/src/ATen/native/cuda/IndexKernel.cu:92: operator(): block: [0,0,0], thread: [0,0,0] "
+        "Assertion `-sizes[i] <= index && index < sizes[i]` failed.\n"
+    )
     found = finding(check, text + raised("RuntimeError", "CUDA error: device-side assert triggered"))
-    assert "probability tensor contains" in found.message
+    assert "index < sizes[i]" in found.message
 
 
 @pytest.mark.parametrize("message", ["CUDA out of memory.", "CUDA error: invalid device ordinal"])
 def test_other_cuda_errors(message: str) -> None:
     assert findings(check, raised("RuntimeError", message)) == []
+
+
+def test_probabilities_that_are_no_numbers_are_no_fault_of_the_kernel() -> None:
+    # https://github.com/MakazhanAlpamys/Soup/issues/342
+    text = (
+        "TensorCompare.cu:112: _assert_async_cuda_kernel: block: [0,0,0], thread: [0,0,0] Assertion `probability "
+        "tensor contains either `inf`, `nan` or element < 0` failed.\n"
+    ) + raised("RuntimeError", "CUDA error: device-side assert triggered")
+    assert findings(check, text) == []
+    assert triage_text(text).findings[0].code == "RLD404"
 
 
 def test_an_ascend_operator_that_fails() -> None:

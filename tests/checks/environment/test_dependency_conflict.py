@@ -468,6 +468,12 @@ def test_a_script_that_passes_what_no_release_takes_may_have_misspelt_it() -> No
             "the script uses np.NaN, which numpy 2.0 took away",
             "write np.nan instead",
         ),
+        (
+            "module 'numpy' has no attribute 'product'",
+            f"{SITE}/megatron/core/dist_checkpointing/exchange_utils.py _shard_size",
+            "megatron-core uses np.product, which numpy 2.0 took away",
+            "take a megatron-core that was written for this numpy",
+        ),
     ],
 )
 def test_what_numpy_took_away(message: str, place: str, said: str, fix: str) -> None:

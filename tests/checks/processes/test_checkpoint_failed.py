@@ -22,6 +22,13 @@ def test_a_save_that_fails(error: str) -> None:
     assert finding(check, raised(kind, message, SAVE)).message.startswith("saving a checkpoint failed")
 
 
+def test_torchs_writer_that_lost_its_place() -> None:
+    # https://github.com/meta-pytorch/torchforge/issues/568
+    where = "/opt/venv/lib/python3.12/site-packages/torch/serialization.py __exit__"
+    told = "[enforce fail at inline_container.cc:664] . unexpected pos 704 vs 598"
+    assert "unexpected pos 704" in finding(check, raised("RuntimeError", told, where)).message
+
+
 def test_a_full_disk_somewhere_else() -> None:
     assert (
         findings(check, raised("OSError", "[Errno 28] No space left on device: '/tmp/ray/x'", "/x/ray/node.py start"))

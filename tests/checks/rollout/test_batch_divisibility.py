@@ -107,6 +107,14 @@ def test_a_remark_about_divisibility_is_quiet() -> None:
     assert found(check, "note: the batch size should be divisible by 8 for speed\nDONE\n") == []
 
 
+def test_a_mini_batch_of_verls_that_nothing_is_left_of() -> None:
+    # https://github.com/PRIME-RL/TTRL/issues/43
+    error = "AssertionError: ppo_mini_batch_size 0 should be larger than 0 after normalization"
+    (finding,) = found(check, traceback(error, "verl/workers/fsdp_workers.py __init__"))
+    assert finding.message.startswith("ppo_mini_batch_size is smaller than the ranks")
+    assert found(check, traceback("AssertionError: lr should be larger than 0", "verl/workers/fsdp_workers.py f")) == []
+
+
 def test_a_later_node_does_not_tell_the_whole_world() -> None:
     trl = {"framework": "TRL", "versions": {"trl": "0.24.0"}}
     sizes = {"batch__per_device": 1, "batch__generations": 7, "process__nproc": 3, "process__nnodes": 2}

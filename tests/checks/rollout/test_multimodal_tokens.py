@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from rldoctor_checks.rollout.multimodal_tokens import check
 
 from rldoctor.api import Outcome
@@ -65,3 +66,11 @@ def test_placeholders_counted_by_position_ids() -> None:
     error = "IndexError: list index out of range"
     (only,) = found(check, traceback(error, frame, code="image_grid_thw[image_index][0],"))
     assert "more image placeholders than images" in only.message
+
+
+@pytest.mark.parametrize("kind", ["image", "video"])
+def test_a_template_that_counts_placeholders(kind: str) -> None:
+    # LLaMA-Factory's and LLaVA's.
+    told = f"The number of {kind}s does not match the number of <{kind}> tokens in the prompt"
+    (only,) = found(check, traceback(f"ValueError: {told}", "llamafactory/data/mm_plugin.py _validate_messages"))
+    assert "placeholders" in only.message

@@ -12,6 +12,7 @@ from rldoctor.api import Case, Outcome
 from rldoctor.judge import judge_one
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings as unsaid
+from tests.logs.raising import traceback
 from tests.observations import link, rollout_case
 
 
@@ -42,6 +43,14 @@ def test_sizes_that_do_not_match_in_rotary_code() -> None:
     assert finding.evidence[0].text == "The size of tensor a (1034) must match the size of tensor b (1035)"
     assert finding.evidence[1].line == 88
     assert judge_one(check, rollout_case("raised", exceptions=[other])).findings == ()
+
+
+def test_a_mask_of_another_length_than_the_prompt() -> None:
+    # https://github.com/Liuziyu77/Visual-RFT/issues/201
+    told = "The shape of the mask [198] at index 0 does not match the shape of the indexed tensor [197] at index 0"
+    text = traceback(f"IndexError: {told}", "transformers/models/qwen2_5_vl/modeling_qwen2_5_vl.py get_rope_index")
+    assert "198 positions and the prompt 197 tokens" in logged(check, text).message
+    assert unsaid(check, traceback(f"IndexError: {told}", "user/masks.py select")) == []
 
 
 def test_the_line_above_the_message_is_rotary_code() -> None:
