@@ -12,7 +12,7 @@ from rldoctor.errors import InputError
 from rldoctor.formats.printed import read_printed
 from rldoctor.formats.source import Source as Text
 from rldoctor.formats.values import convert
-from rldoctor.formats.yaml.reader import YamlFile
+from rldoctor.formats.yaml.reader import YamlFile, read_yaml
 from rldoctor.logs.printed import Kind, Printed
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.world import world
@@ -26,6 +26,7 @@ _COMMANDS = (Kind.COMMAND, Kind.OVERRIDES)
 # A program of a command that is known by its overrides alone.
 _UNNAMED = "python main.py"
 _ASSIGNED = re.compile(r"(\w+)=(.*)")
+_MAPPING = re.compile(r"\w+:\n")
 
 
 def launched(pieces: Sequence[Slice], case: Case, framework: str | None) -> RolloutPlan | None:
@@ -80,7 +81,7 @@ def _whole(reported: Sequence[tuple[str, Printed]], case: Case, variables: Mappi
     environment = {name.removeprefix("env."): str(setting.value) for name, setting in variables.items()}
     # Of several processes' configurations the first is the launcher's; of several commands all may belong together.
     commands = [Text(_command(text), file, text.number) for file, text in reported if text.kind in _COMMANDS]
-    trees = [(YamlFile(source, read_printed(source)), entry) for source, entry in _configurations(reported)]
+    trees = [(tree, entry) for source, entry in _configurations(reported) if (tree := _tree(source)) is not None]
     asked = _read(list(dict.fromkeys(commands)), [], case, environment)
     resolved = _read([], trees[:1], case, environment)
     if resolved is None:
@@ -129,6 +130,16 @@ def _configurations(reported: Sequence[tuple[str, Printed]]) -> Iterator[tuple[T
     for file, text in reported:
         if text.kind is Kind.SETTINGS and text.form.has in text.text:
             yield Text(text.text, file, text.number), text.form.entry
+
+
+def _tree(source: Text) -> YamlFile | None:
+    """A configuration as a program printed it: in YAML, or in Python's or JSON's brackets."""
+    if not _MAPPING.match(source.text):
+        return YamlFile(source, read_printed(source))
+    try:
+        return read_yaml(source)
+    except InputError:  # cut off within a value
+        return None
 
 
 def _engine(reported: Sequence[tuple[str, Printed]]) -> dict[str, Setting]:

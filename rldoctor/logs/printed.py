@@ -16,6 +16,9 @@ _MOST_LINES = 2500
 _MOST_CHARACTERS = 256 << 10
 # Of one log. Every rank and every replica may print its own.
 MOST = 200
+# A mapping in YAML, whose lines follow the first key; what is no deeper and no key is not part of it.
+_MAPPING = re.compile(r"[A-Za-z_]\w*:$")
+_IN_MAPPING = re.compile(r"\s+\S|- |[A-Za-z_]\w*:(?: |$)")
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
@@ -100,8 +103,16 @@ class Collecting:
     size: int = 0
     open: bool = True
 
-    def feed(self, text: str) -> None:
-        """Takes one more line of the process, until the text is over."""
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is a mapping in YAML, which nothing closes."""
+        return bool(self.lines) and _MAPPING.match(self.lines[0]) is not None
+
+    def feed(self, text: str, record: bool = False) -> None:
+        """Takes one more line of the process, until the text is over; a logger's ``record`` is none of a mapping's."""
+        if self.is_mapping and (record or not _IN_MAPPING.match(text)):
+            self.open = False
+            return
         self.lines.append(text)
         self.size += len(text) + 1
         if self.form.kind in (Kind.COMMAND, Kind.VARIABLE, Kind.OVERRIDES, Kind.ENGINE):
@@ -110,7 +121,11 @@ class Collecting:
         bare = _QUOTED.sub("", text)
         self.depth += sum(bare.count(c) for c in "{[(") - sum(bare.count(c) for c in "}])")
         begins = len(self.lines) == 1 and not text  # in the next line
-        self.open = (self.depth > 0 or begins) and len(self.lines) < _MOST_LINES and self.size < _MOST_CHARACTERS
+        self.open = (
+            (self.depth > 0 or begins or self.is_mapping)
+            and len(self.lines) < _MOST_LINES
+            and self.size < _MOST_CHARACTERS
+        )
 
     def finished(self) -> Printed:
         number = self.number + (not self.lines[0])

@@ -308,7 +308,7 @@ class Region:
         """Collects what the line's process prints of how it was started."""
         going = self._printing.get(line.origin)
         if going is not None:
-            going.feed(line.text)
+            going.feed(line.text, record=bool(line.level))
         elif len(self.record.printed) + len(self._printing) < MOST and self._samples.shower is None:
             texts = (begun(form, line, number) for use in uses for form in use.forms)
             going = next((text for text in texts if text is not None), None)

@@ -168,6 +168,36 @@ def test_a_configuration_that_axolotl_prints_from_the_next_line_on(name: str) ->
     assert plan.settings["engine.tensor_parallel_size"].line == 13
 
 
+SKYRL = """\
+2025-10-21 17:30:01.123 | INFO     | skyrl_train.entrypoints.main_base:_setup_trainer:376 - data:
+  train_data:
+  - /data/gsm8k/train.parquet
+  val_data: null
+generator:
+  inference_engine_tensor_parallel_size: 4
+  n_samples_per_prompt: 6
+trainer:
+  placement:
+    colocate_all: true
+  train_batch_size: 64
+2025-10-21 17:30:05.123 | INFO     | skyrl_train.trainer:train:237 - Started: 'step'
+"""
+
+
+@pytest.mark.parametrize("process", ["", "(skyrl_entrypoint pid=4) "])
+def test_a_configuration_that_skyrl_prints_in_yaml(process: str) -> None:
+    plan = plan_of("".join(f"{process}{line}\n" for line in SKYRL.splitlines()))
+    assert (plan.framework, plan.line) == ("SkyRL", 1)
+    assert values(plan, "engine.tensor_parallel_size", "batch.generations", "batch.prompts") == [4, 6, 64]
+    assert plan.settings["batch.generations"].line == 7
+
+
+def test_a_key_alone_is_no_configuration() -> None:
+    head, *_, record = SKYRL.splitlines(keepends=True)
+    shown = read(TextSource("run.log", (head + record).encode()), Table([]))
+    assert launched([slices(shown)[-1]], Case(), None) is None
+
+
 TORCHRUN = """\
 I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194] Starting elastic_operator with launch configs:
 I0302 10:00:01.000000 811 torch/distributed/launcher/api.py:194]   entrypoint               : train.py

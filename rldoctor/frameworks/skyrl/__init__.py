@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Sync, Words
 
 _REPOSITORY = "NovaSky-AI/SkyRL"
 
@@ -37,6 +37,8 @@ FRAMEWORK = Framework(
             "Started: 'sync_weights_to_inference_engines'": "weight sync",
             "Started: 'generate'": "rollout",
         },
+        # entrypoints/main_base.py: YAML behind a record of loguru's
+        settings=(Settings(" - data:", r"^(data:)$", has="\ntrainer:"),),
     ),
     # colocate_all
     memory=Memory(leaves_device=True),
