@@ -127,6 +127,20 @@ check.signature(
     ),
     url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
 )
+# torch/distributed/checkpoint/default_planner.py
+check.signature(
+    "Size mismatch between saved torch.Size(",
+    pattern=r"Size mismatch between saved (?:torch\.Size\()?(?P<saved>\[[\d, ]*\])\)? and current: "
+    r"(?:torch\.Size\()?(?P<current>\[[\d, ]*\])\)? for (?P<name>[\w.]+)",
+    says="{name} was saved with the shape {saved}, and this run has {current}",
+    fixes=(
+        Fix(
+            title="load it as it was saved: the same wrapping (one dimension is what FSDP flattened: use_orig_params, "
+            "FSDP1 or FSDP2), the same vocabulary padding, the same model"
+        ),
+        _LAYOUT,
+    ),
+)
 # verl, one file for each rank of the world that saved.
 check.signature(
     "_world_size_",

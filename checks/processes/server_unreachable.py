@@ -208,8 +208,11 @@ def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
         )
 
 
-# Hubs, trackers and package indexes, which have codes of their own.
-_OTHERS = ("huggingface.co", "wandb", "modelscope", "/simple/", "swanlab")
+# Hubs, trackers and package indexes, which have codes of their own: by their address, or by whose code asks.
+_OTHERS = (
+    *("huggingface.co", "huggingface_hub", "modelscope", "wandb", "swanlab", "/simple/"),
+    *(f"-packages/{name}/" for name in ("datasets", "mlflow", "clearml", "pip")),
+)
 _THEIR_SERVER = Fix(title="start that server before the training, under an address that every node of the run reaches")
 
 

@@ -282,7 +282,7 @@ check.signature(
 
 # NCCL's InfiniBand transport, which does not fall back by itself.
 check.signature(
-    "NET/IB : Got completion from peer",
+    *(f"NET/IB{name}: Got completion from peer" for name in (" ", "", "/GIN")),  # up to 2.19, since 2.20, of GIN
     ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
     "Call to ibv_reg_mr",
     "Call to ibv_modify_qp failed",

@@ -113,6 +113,22 @@ def test_infiniband_and_cards_without_direct_transfers() -> None:
     assert logged(check, raised("NotImplementedError", text)).fixes[0].applicability is Applicability.SAFE
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "NET/IB : Got completion from peer 10.0.0.2<40001> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+        "NET/IB: Got completion from peer 10.0.0.2<40001> with status=12 opcode=0 len=0 vendor err 129 hca mlx5_1",
+        "NET/IB: Got completion from peer 10.0.0.2<40001> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
+        "NET/IB/GIN: Got completion from peer 10.0.0.2<40001> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+    ],
+)
+def test_a_transfer_that_is_not_answered(said: str) -> None:
+    # https://github.com/NVIDIA/nccl/issues/1170
+    failed = raised("DistBackendError", "NCCL error: remote process exited or there was a network error")
+    warned = f"n1:1:2 [0] transport/net_ib.cc:1298 NCCL WARN {said}\n"
+    assert logged(check, warned + failed).message.startswith("an InfiniBand transfer of NCCL fails")
+
+
 def test_an_adapter_that_gives_up() -> None:
     # https://github.com/OpenRLHF/OpenRLHF/issues/621
     text = "(LLMRayActor pid=90738, ip=192.0.2.7) mlx5: gpu-07: got completion with error:\n"

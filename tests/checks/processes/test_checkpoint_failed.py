@@ -22,6 +22,13 @@ def test_a_save_that_fails(error: str) -> None:
     assert finding(check, raised(kind, message, SAVE)).message.startswith("saving a checkpoint failed")
 
 
+def test_a_parameter_that_was_saved_in_another_shape() -> None:
+    # https://github.com/RLinf/RLinf/issues/655
+    told = "Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed"
+    found = finding(check, raised("ValueError", told))
+    assert found.message == "model.embed was saved with the shape [257152, 2048], and this run has [131661824]"
+
+
 def test_torchs_writer_that_lost_its_place() -> None:
     # https://github.com/meta-pytorch/torchforge/issues/568
     where = "/opt/venv/lib/python3.12/site-packages/torch/serialization.py __exit__"

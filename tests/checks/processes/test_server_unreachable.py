@@ -114,6 +114,13 @@ def test_a_server_that_hung_up(kind: str, text: str) -> None:
     assert findings(check, raised(kind, f"{text} for url: https://huggingface.co/api/models/m", CLIENT)) == []
 
 
+@pytest.mark.parametrize("place", ["huggingface_hub/file_download.py", "datasets/load.py", "wandb/sdk/sender.py"])
+def test_a_hub_or_tracker_that_hung_up_is_no_server_of_the_run(place: str) -> None:
+    text = "('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))"
+    where = f"/opt/venv/lib/python3.11/site-packages/{place} get"
+    assert findings(check, raised("requests.exceptions.ConnectionError", text, where)) == []
+
+
 def test_a_name_that_does_not_resolve() -> None:
     told = (
         "HTTPConnectionPool(host='judge', port=8000): Max retries exceeded with url: /v1 (Caused by {}: Failed to "
