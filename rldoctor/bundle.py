@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rldoctor import redact, untrusted
-from rldoctor.case import SCHEMA_VERSION, Case
+from rldoctor.case import SCHEMA_VERSION, Case, Node
 from rldoctor.catalogue.probe import JobResult
 from rldoctor.errors import InputError
 from rldoctor.printable import storable
@@ -46,7 +46,7 @@ def schema() -> str:
 
 def place(named: str, case: Case) -> Path:
     """Where a case is written: in a folder (``DIR/``) under the name of its node, so that every node may be given the
-    same folder. Raises :class:`InputError` where the folder cannot be made."""
+    same folder; a namesake's bundle stays. Raises :class:`InputError` where the folder cannot be made."""
     output = Path(named)
     if not (output.is_dir() or named.endswith("/")):
         return output
@@ -55,7 +55,19 @@ def place(named: str, case: Case) -> Path:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{output}: {error.strerror}") from error
-    return output / f"{name}.json"
+    usual = output / f"{name}.json"
+    return (
+        output / f"{name}-{case.node.boot}.json" if case.node is not None and _has_namesake(case.node, usual) else usual
+    )
+
+
+def _has_namesake(node: Node, file: Path) -> bool:
+    """Whether a file holds the bundle of another machine that is called the same."""
+    try:
+        there = load(file).node
+    except InputError:
+        return False
+    return there is not None and there.is_beside(node)
 
 
 def load(path: Path) -> Case:

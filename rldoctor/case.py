@@ -240,6 +240,12 @@ class Node:
     clock_offset: float | None = None
     hashes: dict[str, str] = field(default_factory=dict)
 
+    def is_beside(self, other: Node) -> bool:
+        """Whether the two are two machines, whatever their names: each runs since before the other was looked at."""
+        if None in (self.boot, other.boot, self.started, other.started) or self.boot == other.boot:
+            return False
+        return max(self.started or 0, other.started or 0) < min(self.time, other.time)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles(_Facts):

@@ -86,6 +86,7 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
      "this node's limit is met first"),
     ("host", "compilers", ("RLD112",), "kernels that are compiled at run time fail here"),
     ("host", "libc|glibcxx|libraries.*|machine|system", ("RLD105",), "compiled extensions load on some nodes only"),
+    ("host", "kernel", ("RLD609",), "processes may hang under kernels before 5.5"),
     ("host", ".*", (), ""),
     ("node", "interface .*|InfiniBand.*", ("RLD322", "RLD320"), "the group falls back, slows down, or is not built"),
     ("node", "Ray instances", ("RLD601",), "an engine may join the other instance and find no actors"),

@@ -40,7 +40,8 @@ _CLOCKS_APART = 1.0
 # https://docs.nvidia.com/deploy/xid-errors/
 _XIDS_OF_APPLICATIONS = frozenset({"43", "45"})
 # Facts of a node that other modules look at.
-CLOCK_KEPT, FULL = "clock is kept right", "full"
+CLOCK, CLOCK_KEPT, FULL = "clock", "clock is kept right", "full"
+FAULTS, IN_USE = "faults of GPUs (XID)", "GPUs in use"
 
 Facts = Callable[[Case], "dict[str, Any] | None"]
 Order = Callable[[str], "tuple[int, int, str]"]
@@ -151,11 +152,11 @@ def node(case: Case) -> dict[str, Any] | None:
     reported["InfiniBand ports"] = _counted(f"{one.state} {one.rate or ''}" for one in found.infiniband)
     reported["Ray instances"] = ", ".join(sorted(one.address or "unknown address" for one in found.ray)) or None
     xids = (text.rpartition(": ")[2] for text in found.xids or ())
-    reported["faults of GPUs (XID)"] = _counted(xid for xid in xids if xid not in _XIDS_OF_APPLICATIONS)
+    reported[FAULTS] = _counted(xid for xid in xids if xid not in _XIDS_OF_APPLICATIONS)
     if found.clock_kept is not None:
         reported[CLOCK_KEPT] = "yes" if found.clock_kept else "no"
     offset = found.clock_offset
-    reported["clock"] = (
+    reported[CLOCK] = (
         None
         if not offset or abs(offset) < _CLOCKS_APART
         else f"at least {abs(offset):.1f} s {'ahead' if offset > 0 else 'behind'}"
@@ -163,7 +164,7 @@ def node(case: Case) -> dict[str, Any] | None:
     for name, hashed in found.hashes.items():
         reported[f"content of {name}"] = hashed
     if case.gpus is not None:
-        reported["GPUs in use"] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
+        reported[IN_USE] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():
         reported[f"disk of {disk.role}"] = FULL if _full(disk) else "has room"
     return reported

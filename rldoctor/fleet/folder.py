@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Found:
-    """One bundle of the folder. ``taken`` is when, in seconds since 1970."""
+    """One bundle of the folder. ``taken`` is when, in seconds since 1970; ``host`` is what the node is called here."""
 
     file: Path
     case: Case
@@ -63,13 +63,16 @@ def newest(
     made: dict[str, T] = {}
     for found in _bundles(folder, unread):
         before = files.get(found.host)
-        if before is not None:
+        if before is not None and _are_two(before, found):
+            notes.append(_namesakes(before, found))
+            found = replace(found, host=f"{found.host} ({found.file.stem})")
+        elif before is not None:
             older, newer = sorted((before, found), key=lambda one: one.taken)
             notes.append(_twice(older, newer))
             if older is found:
                 continue
             drop(made[found.host])
-        files[found.host] = replace(found, case=Case(environment=found.case.environment))
+        files[found.host] = replace(found, case=Case(environment=found.case.environment, node=found.case.node))
         made[found.host] = take(found.host, found.case)
         if len(made) % 500 == 0:
             progress(f"{len(made)} bundles read")
@@ -101,6 +104,16 @@ def _files(folder: Path) -> list[Path]:
     if len(files) > MOST:
         raise InputError(f"{folder}: {len(files)} files; at most {MOST} nodes are compared")
     return files
+
+
+def _are_two(one: _Found, other: _Found) -> bool:
+    nodes = one.case.node, other.case.node
+    return nodes[0] is not None and nodes[1] is not None and nodes[0].is_beside(nodes[1])
+
+
+def _namesakes(one: _Found, other: _Found) -> str:
+    files = f"{one.file.name}, {other.file.name}"
+    return f"two machines are called {one.host} ({files}): who counts a node's ranks by its name takes them for one"
 
 
 def _twice(older: _Found, newer: _Found) -> str:

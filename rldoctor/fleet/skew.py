@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 from rldoctor import redact
@@ -23,8 +24,11 @@ _LIMITS = frozenset(
 )  # fmt: skip
 _UNKNOWN_SIZES = frozenset({"memory_total", "shm_total", "cpu_usable", "cpu_count"})
 _OF_MEMORY = frozenset({"memory_limit", "locked_memory"})
-# Runtime libraries of which a newer release serves what was built for an older one.
-_RUNTIMES = frozenset({"libc", "glibcxx"})
+# Runtime libraries of which a newer release serves what was built for an older one, and the kernel.
+_RUNTIMES = frozenset({"libc", "glibcxx", "kernel"})
+# Kernels from here on are as good as each other; before, processes may hang (accelerate, utils/other.py,
+# check_os_kernel).
+_GOOD_KERNEL = (5, 5)
 _BYTES = frozenset({"memory_total", "memory_limit", "shm_total", "locked_memory"})
 _TOLERANCE = 0.05
 # What each node, task or process has of its own: its rank (an adapter's rank is a size), the job's number, where it
@@ -43,6 +47,8 @@ _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
 # A folder that is called after a job; releases have fewer digits.
 _JOB_FOLDER = re.compile(r"(?<=/)(?:job[-_.]?)?\d{4,}(?=[/:]|$)")
 _UUID = re.compile(r"(?:GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# So much of a file's hash tells it from others.
+_HASH = 12
 # From this share of different values on, a variable is a name and no setting.
 _NAMES = 0.5
 # A secret that somebody has struck out is still one.
@@ -53,6 +59,7 @@ _STRUCK_OUT = re.compile(r"\*+|[xX]{3,}|<[^<>]*>")
 _AS_UNSET = {
     "NVIDIA_DRIVER_CAPABILITIES": re.compile(r".*\b(?:all|compute)\b.*"),
     "CUDA_MODULE_LOADING": re.compile("LAZY"),
+    "DS_ACCELERATOR": re.compile("cuda"),
     "CC": re.compile(r"(?:/usr/bin/)?g?cc"),
     "CXX": re.compile(r"(?:/usr/bin/)?(?:g|c)\+\+"),
 }
@@ -131,7 +138,7 @@ def classes(table: Table) -> tuple[tuple[str, ...], tuple[NodeClass, ...]]:
             found[number].append(skew)
     grouped: dict[tuple[Skew, ...], list[str]] = defaultdict(list)
     for number in sorted(found):
-        grouped[tuple(found[number])].append(table.names[number])
+        grouped[_told(found[number])].append(table.names[number])
     alike = tuple(name for number, name in enumerate(table.names) if number not in found and number not in table.gone)
     ordered = sorted(
         grouped.items(), key=lambda item: (not any(skew.codes for skew in item[0]), -len(item[1]), item[1])
@@ -153,7 +160,7 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
             values = _merged(section, name, values)
             if len(values) < 2 or (section in ("environment", "plan") and _is_a_name(values)):
                 continue
-            usual = max(values, key=lambda value: (len(values[value]), -min(values[value])))
+            usual = _usual(section, name, values)
             codes, words = breaks.of(section, name)
             for value, nodes in values.items() if codes else ():
                 if value != usual:
@@ -163,15 +170,24 @@ def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
                     yield Skew(section=section, name=name, **texts, codes=codes, breaks=words), nodes
 
 
+def _told(skews: list[Skew]) -> tuple[Skew, ...]:
+    """The differences of a node without those that others bring about: other devices have other links."""
+    devices = any((skew.section, skew.name) == ("gpus", "devices") for skew in skews)
+    return tuple(skew for skew in skews if not (devices and (skew.section, skew.name) == ("gpus", "links")))
+
+
 def _says_nothing(name: str, value: Hashable, case: Case) -> bool:
     """Whether a variable's value is what holds without it: nothing is said or switched off, all devices are visible in
-    their order."""
+    their order, the one Ray of this node is named."""
     if value == "" and not name.endswith("_VISIBLE_DEVICES"):
         return True
     if _SWITCHED_OFF.fullmatch(f"{name}={value}"):
         return True
     every = ",".join(str(number) for number in range(len(case.gpus.devices))) if case.gpus is not None else None
     if name.endswith("_VISIBLE_DEVICES") and every and str(value).replace(" ", "") == every:
+        return True
+    served = {one.address for one in case.node.ray} if case.node is not None else set()
+    if name == _RAY and len(served) == 1 and value in ("auto", *served):
         return True
     return name in _AS_UNSET and _AS_UNSET[name].fullmatch(str(value)) is not None
 
@@ -197,12 +213,41 @@ def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
     return len(values) > 2 and len(values) >= _NAMES * nodes
 
 
+def _usual(section: str, name: str, values: Mapping[Hashable, list[int]]) -> Hashable:
+    """What most nodes have. Of sizes and releases, which vary from node to node, it is the one in the middle; of values
+    that equally many nodes have it is the one with which less is amiss, so that the node to be mended is told."""
+    if (order := _order(section, name)) is not None:
+        every = sorted((order(value), -min(nodes), value) for value, nodes in values.items() for _ in nodes)
+        return every[len(every) // 2][2]
+    return max(values, key=lambda value: (len(values[value]), -_amiss(section, name, value), -min(values[value])))
+
+
+def _order(section: str, name: str) -> Callable[[Hashable], float | tuple[int, ...]] | None:
+    """By what the values of a fact go from less to more, where more breaks nothing; None for other facts."""
+    if name in _LIMITS:
+        return partial(_size, name)
+    return _release if section == "host" and name in _RUNTIMES else None
+
+
+def _amiss(section: str, name: str, value: Hashable) -> float:
+    """How much a value says by itself that something is wrong with a node: a fault, or what is not there."""
+    if section not in ("gpus", "node"):
+        return 0
+    if name in ("error", compared.CLOCK, compared.FAULTS):
+        return value is not None
+    if name == compared.IN_USE:
+        return int(str(value or 0))
+    if value in (None, compared.FULL, "no") or "down" in str(value):
+        return math.inf
+    return -sum(map(int, re.findall(r"(\d+) x ", str(value))))
+
+
 def _merged(section: str, name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
     """Values that come to the same are counted as what most nodes have, and addresses where every node has a Ray of
     its own are only counted."""
     if len(values) < 2:
         return values
-    usual = max(values, key=lambda value: len(values[value]))
+    usual = _usual(section, name, values)
     merged: dict[Hashable, list[int]] = defaultdict(list)
     if name == "Ray instances" and _is_a_name(values):
         for value, nodes in values.items():
@@ -223,7 +268,8 @@ def _is_enough(section: str, name: str, value: Hashable, usual: Hashable) -> boo
     if section == "node" and name.startswith("interface "):
         return usual is None or _is_no_worse(str(value or "down"), str(usual))
     if section == "host" and name in _RUNTIMES:
-        return _release(value) >= _release(usual)
+        least = _release(usual)
+        return _release(value) >= (min(least, _GOOD_KERNEL) if name == "kernel" else least)
     if section == "gpus" and name in ("driver", "cuda"):
         return value is None
     if section == "node" and name.startswith("disk of "):
@@ -313,5 +359,7 @@ def _text(section: str, name: str, value: Hashable) -> str:
         return _KIND.get(section, limit)
     if name in _BYTES and isinstance(value, int):
         return f"{value / (1 << 30):.0f} GiB" if value >= 10 << 30 else f"{value / (1 << 20):.0f} MiB"
+    if name.startswith("content of "):
+        return str(value)[:_HASH]
     # Whoever made the bundle may have left a secret in it.
     return redact.variable(name.removeprefix("env."), str(value)) if section in ("environment", "plan") else str(value)

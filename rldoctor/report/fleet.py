@@ -54,14 +54,17 @@ def sentence(fleet: Fleet) -> str:
         return f"one node, {fleet.alike[0]}: nothing to compare it with{unread}"
     if not fleet.classes:
         return f"{fleet.nodes} nodes, all alike{unread}"
+    if fleet.nodes == 2:
+        return f"2 nodes, which differ{unread}"
     return f"{fleet.nodes} nodes: {len(fleet.alike)} alike, {fleet.nodes - len(fleet.alike)} differ{unread}"
 
 
 def _lines(fleet: Fleet) -> Iterator[tuple[str, str]]:
     yield sentence(fleet), "bold" if fleet.classes else "green"
     shown, rest = fleet.classes[:_CLASSES], fleet.classes[_CLASSES:]
+    others = fleet.alike[0] if fleet.nodes == 2 and len(fleet.alike) == 1 else "others"
     for one in shown:
-        yield f"  {names(one.nodes)}: {_differences(one.differs)}", ""
+        yield f"  {names(one.nodes)}: {_differences(one.differs, others)}", ""
     if rest:
         yield f"  and {sum(len(one.nodes) for one in rest)} nodes in {len(rest)} more ways (--format json)", "dim"
     yield from _breaks(fleet.classes)
@@ -86,18 +89,18 @@ def names(nodes: Sequence[str]) -> str:
     return listed + (f" and {len(nodes) - _NAMES} more" if len(nodes) > _NAMES else "")
 
 
-def _differences(differs: Sequence[Skew]) -> str:
-    said = [f"{_said(skew)}{f' {skew.codes[0]}' if skew.codes else ''}" for skew in differs[:_DIFFERENCES]]
+def _differences(differs: Sequence[Skew], others: str) -> str:
+    said = [f"{_said(skew, others)}{f' {skew.codes[0]}' if skew.codes else ''}" for skew in differs[:_DIFFERENCES]]
     more = [f"{len(differs) - _DIFFERENCES} more"] if len(differs) > _DIFFERENCES else []
     return "; ".join([*said, *more])
 
 
-def _said(skew: Skew) -> str:
+def _said(skew: Skew, others: str) -> str:
     here, there = _COUNTED.fullmatch(skew.value), _COUNTED.fullmatch(skew.others)
     if here is not None and there is not None and here[2] == there[2]:
         return f"{here[1]} of {there[1]} x {_short(here[2])}"
     name = f"GPU {skew.name}" if skew.section == "gpus" and skew.name != "gpus" else skew.name
-    return f"{name} {_short(skew.value)} (others {_short(skew.others)})"
+    return f"{name} {_short(skew.value)} ({others} {_short(skew.others)})"
 
 
 def _short(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.fleet import FAULTS, VARIATIONS, healthy, write
+from rldoctor.bundle import parse, place
 from rldoctor.cli import main
 from rldoctor.errors import InputError
 from rldoctor.fleet.folder import read
@@ -126,6 +127,69 @@ def test_two_halves_of_a_cluster(tmp_path: Path) -> None:
     driver = FAULTS["another driver"][0]
     (only,) = fleet(tmp_path, *[driver] * 4, nodes=10).classes
     assert len(only.nodes) == 4 and only.differs[0].others == "570.86.10"
+
+
+POORER: dict[str, Change] = {
+    "open_files": lambda bundle: bundle["host"].update(open_files=1024),
+    "shm_total": lambda bundle: bundle["host"].update(shm_total=64 << 20),
+    "memory_total": lambda bundle: bundle["host"].update(
+        memory_total=(950 << 30) - int(bundle["node"]["started"]) % 4096
+    ),
+    "memory_limit": lambda bundle: bundle["host"].update(memory_limit=64 << 30),
+    "libc": lambda bundle: bundle["host"].update(libc="glibc 2.28"),
+    "kernel": lambda bundle: bundle["host"].update(kernel="4.18.0-553.el8.x86_64"),
+    "clock is kept right": lambda bundle: bundle["node"].update(clock_kept=False),
+    "faults of GPUs (XID)": lambda bundle: bundle["node"].update(xids=["0000:3b:00: 79"]),
+    "devices": lambda bundle: bundle["gpus"]["devices"].pop(),
+    "disk of temp": lambda bundle: bundle["host"]["disks"][0].update(free=1 << 20),
+}
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+@pytest.mark.parametrize("fact", POORER)
+def test_where_none_is_most_the_poorer_half_is_told(fact: str, nodes: int, tmp_path: Path) -> None:
+    for number in range(nodes):
+        bundle = healthy(number)
+        if number < nodes // 2:
+            POORER[fact](bundle)
+        (tmp_path / f"{number}.json").write_text(json.dumps(bundle))
+    (only,) = read(tmp_path).classes
+    assert only.nodes == tuple(f"node{number:04}" for number in range(nodes // 2))
+    assert fact in {skew.name for skew in only.differs}
+
+
+def test_sizes_that_vary_are_held_against_the_middle_one(tmp_path: Path) -> None:
+    def varied(bundle: dict[str, Any]) -> None:
+        bundle["host"]["memory_total"] -= int(bundle["node"]["started"]) % 4096
+
+    def half(bundle: dict[str, Any]) -> None:
+        bundle["host"]["memory_total"] //= 2
+
+    (only,) = fleet(tmp_path, *[varied] * 7, half, half, nodes=9).classes
+    assert only.nodes == ("node0007", "node0008")
+
+
+def test_two_nodes_are_called_by_their_names(tmp_path: Path) -> None:
+    said = lines(fleet(tmp_path, FAULTS["another vLLM"][0], nodes=2))
+    assert said[:2] == ["2 nodes, which differ", "  node0001: vllm 0.31.0 (node0000 0.32.0) RLD101"]
+
+
+def test_kernels_that_do_no_harm_are_alike(tmp_path: Path) -> None:
+    kernels = ("5.10.0-30-amd64", "6.8.0-1021-gke", "6.18.44")
+    changes: list[Change] = [lambda bundle, at=at: bundle["host"].update(kernel=at) for at in kernels]  # type: ignore[misc]
+    assert fleet(tmp_path, *changes).classes == ()
+
+
+@pytest.mark.parametrize(("address", "alike"), [("10.0.0.1:6379", True), ("auto", True), ("10.0.0.9:6379", False)])
+def test_to_name_the_one_ray_of_the_node_says_nothing(address: str, alike: bool, tmp_path: Path) -> None:
+    def joined(bundle: dict[str, Any]) -> None:
+        bundle["node"]["ray"] = [{"pid": 7, "address": "10.0.0.1:6379"}]
+
+    def told(bundle: dict[str, Any]) -> None:
+        joined(bundle)
+        bundle["environment"]["RAY_ADDRESS"] = address
+
+    assert (fleet(tmp_path, joined, joined, told, nodes=3).classes == ()) == alike
 
 
 @pytest.mark.parametrize(("name", "here", "there", "differs"), [
@@ -265,6 +329,38 @@ def test_of_two_bundles_of_a_node_the_newer_counts(tmp_path: Path) -> None:
     assert found.notes[0].startswith(
         "node0003 is there twice: node0003.json (3600 s later) counts, again.json does not"
     )
+
+
+def test_two_machines_of_one_name_are_two_nodes(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    other = healthy(3)
+    other["node"].update(boot="another", time=other["node"]["time"] + 4)
+    FAULTS["another vLLM"][0](other)
+    (tmp_path / "pod-3.json").write_text(json.dumps(other))
+    found = read(tmp_path)
+    assert (found.nodes, [one.nodes for one in found.classes]) == (7, [("node0003 (pod-3)",)])
+    assert found.notes[0].startswith("two machines are called node0003 (node0003.json, pod-3.json)")
+
+
+def test_a_node_that_was_booted_again_is_one(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    again = healthy(3)
+    again["node"].update(boot="another", started=again["node"]["time"] + 60, time=again["node"]["time"] + 600)
+    (tmp_path / "again.json").write_text(json.dumps(again))
+    assert read(tmp_path).nodes == 6
+
+
+def test_a_namesakes_bundle_stays(tmp_path: Path) -> None:
+    def written(**node: object) -> Path:
+        bundle = healthy(3)
+        bundle["node"].update(node)
+        found = place(f"{tmp_path}/", parse(json.dumps(bundle).encode(), "bundle"))
+        found.write_text(json.dumps(bundle))
+        return found
+
+    assert written() == written() == tmp_path / "node0003.json"
+    assert written(boot="another") == tmp_path / "node0003-another.json"
+    assert read(tmp_path).nodes == 2
 
 
 def test_two_jobs_on_one_node_are_named(tmp_path: Path) -> None:
