@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import redact, untrusted
+from rldoctor import opened, redact, untrusted
 from rldoctor.case import SCHEMA_VERSION, Case, Node
 from rldoctor.catalogue.probe import JobResult
 from rldoctor.errors import InputError
@@ -64,7 +64,8 @@ def place(named: str, case: Case) -> Path:
 def _has_namesake(node: Node, file: Path) -> bool:
     """Whether a file holds the bundle of another machine that is called the same."""
     try:
-        there = load(file).node
+        with opened.aside():
+            there = load(file).node
     except InputError:
         return False
     return there is not None and there.is_beside(node)

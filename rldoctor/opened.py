@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,17 @@ def note() -> None:
     global _read
     _read = set()
     _audit()
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """Files that are opened meanwhile only show what has a place already: none is part of a result."""
+    global _read
+    before, _read = _read, None
+    try:
+        yield
+    finally:
+        _read = before
 
 
 def was_read(file: Path) -> bool:

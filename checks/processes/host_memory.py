@@ -168,6 +168,13 @@ check.signature(
     fixes=(_LESS, _MORE),
 )
 check.signature(
+    'exceeds job hard limit "h_vmem"',
+    'exceeds job hard limit "h_rss"',
+    pattern=r"\bjob (?P<job>[\d.]+) exceeds job hard limit",
+    says="Grid Engine ended the job {job} at its memory limit (h_vmem)",
+    fixes=(_LESS, _MORE),
+)
+check.signature(
     "Job has gone over cgroup memory limit of ",
     "Job has gone over memory limit of ",
     details=(r"memory limit of (?P<limit>\d+) megabytes",),

@@ -22,6 +22,8 @@ _QUIET = ("DEBUG", "INFO", "WARNING")
 _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
+# LSF's report of a job that has ended stands before the job's output.
+_AHEAD = re.compile(r"\s*TERM_[A-Z_]+: ")
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
 
@@ -132,7 +134,7 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
 def _went_on(group: _Group) -> bool:
     """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
     record = group.piece.record
-    return max(record.last_sign, record.last_word) > group.last
+    return max(record.last_sign, record.last_word) > group.last and _AHEAD.match(group.event.line) is None
 
 
 def _had_ended(group: _Group) -> bool:

@@ -52,18 +52,20 @@ PLACES: tuple[Reveal, ...] = (
     _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
     _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
-    _node("Evicted ", r"\bkubelet, ([\w.-]+) +The node was low on resource"),
+    _node("Evicted ", r"\bkubelet, ([\w.-]+) +(?:The node|Pod|Container|Usage of) "),
     _node(" Evicted ", r"\bEvicted +([\w.-]+) +(?:Pod )?The node (?:was low|had condition)"),
     _node("Exec host:", r"^Exec host: +([\w.-]+)"),
     _node("nodeName: ", r"^\s*nodeName: ([\w.-]+)$"),
     _node("ip: ", r"^\s+ip: ([\d.]*\d)$"),
+    _node(": this job is ", r"Caught signal SIG\w+ on ([\w.-]+): this job is "),
+    _node("ut of memory: Killed process ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel: "),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
     _attempt("restartCount: ", r"^\s*(?:- )?restartCount: (\d{1,6})$"),
-    _attempt("Restart Count:", r"^\s+Restart Count: +(\d{1,6})\b"),
+    _attempt("Restart Count:", r"^\s*Restart Count: +(\d{1,6})\b"),
     # The agent says so before it counts down: the first time all of them are left.
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )

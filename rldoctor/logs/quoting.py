@@ -23,6 +23,8 @@ _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])",
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
 # Other fields' names stand before what programs say: ``Message: The node was low on resource``.
 _LABEL = re.compile(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
+# Kubernetes' status in YAML, which is what the cluster says: ``  message: 'The node was low on resource: memory``.
+_STATUS = re.compile(r"\s*(?:- )?message: ['\"][^'\"]*$")
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
 _SPEAKER = re.compile(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
@@ -62,6 +64,8 @@ def is_quoted(line: str, at: int) -> bool:
     head = line[:at]
     if _TABLE.match(line) or _SHELL_TRACE.match(line):
         return True
+    if _STATUS.match(head):
+        return False
     if _FIELD.search(head) or _KEYWORD.search(head) or _LABEL.match(head) or _SPEAKER.match(head):
         return True
     if "`" in head and _EXAMPLE.search(head):

@@ -241,6 +241,17 @@ ENDED_AT = {
         None,
     ),
     "PBS's letter": ("Exec host:  gpu-1-12/2\nJob exceeded its walltime limit. Job was aborted", "gpu-1-12", None),
+    "an event with its source": (
+        "2m  Warning  Evicted  pod/w-0  kubelet, vmss00c  Pod ephemeral local storage usage exceeds the total limit of",
+        "vmss00c",
+        None,
+    ),
+    "submitit": ("submitit WARNING (x) - Caught signal SIGUSR2 on n7: this job is timed-out.", "n7", None),
+    "a kernel's record": (
+        "Oct 05 11:40:55 wn-17 kernel: Memory cgroup out of memory: Killed process 99 (ray::WorkerDict) total-vm:4kB",
+        "wn-17",
+        None,
+    ),
     "older kubectl": ("Warning  Evicted  18m  kubelet, mgt04  The node was low on resource: memory", "mgt04", None),
     "evicted in a list": ("w-0  rl  Evicted  oct-03  The node was low on resource: memory.", "oct-03", None),
     "Ray's node": (

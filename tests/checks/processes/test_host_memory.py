@@ -71,6 +71,10 @@ def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
             "\tError from slot1_3@gpu3.cl: Job has gone over cgroup memory limit of 65536 megabytes.",
             "HTCondor put the job on hold at its memory limit of 65536 MiB",
         ),
+        (
+            'job 7 exceeds job hard limit "h_vmem" of queue "gpu.q" (8.1 > limit:8.0) - sending SIGKILL',
+            "Grid Engine ended the job 7 at its memory limit (h_vmem)",
+        ),
         ("Message: The node was low on resource: memory. ", "Kubernetes evicted the pod: its node ran low on memory"),
     ],
 )

@@ -44,6 +44,46 @@ def test_a_step_that_was_cancelled() -> None:
     assert "the job 88.0 was cancelled on n7" in finding(check, HEALTHY + CANCELLED).message
 
 
+LSF = """\
+Sender: LSF System <lsfadmin@h12>
+Job was executed on host(s) <4*h12>, in queue <gpu>, as user <u> in cluster <c> at Tue Oct  6 10:02:00 2026
+{end}
+
+The output (if any) follows:
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "RLD603"),
+        ("TERM_PREEMPT: job killed after preemption.", "RLD603"),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "RLD604"),
+    ],
+)
+def test_lsfs_report_stands_before_the_output(end: str, code: str) -> None:
+    (found,) = triage_text(LSF.format(end=end) + STEPS).findings
+    assert (found.code, found.severity) == (code, Severity.ERROR)
+
+
+def test_a_job_that_lsf_saw_to_its_end() -> None:
+    assert triage_text(LSF.format(end="Successfully completed.") + HEALTHY).findings == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'docker: Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: TLS handshake timeout.',
+        "submitit WARNING (2026-05-02 11:11:11,100) - Caught signal SIGUSR2 on n7: this job is preempted.",
+        "slurmstepd: error: pyxis: failed to import docker image",
+    ],
+)
+def test_what_a_job_came_over(line: str) -> None:
+    found = triage_text(line + "\n" + HEALTHY).findings
+    assert all(one.severity is Severity.NOTE for one in found)
+
+
 def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
     assert findings(check, HEALTHY + exited + CANCELLED) == []
@@ -67,6 +107,40 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "its volume dshm holds more than the 8Gi",
         ),
         ("Message: The node was low on resource: pids. ", "its node was low on pids"),
+        ("  message: 'The node was low on resource: pids. '\n  reason: Evicted", "its node was low on pids"),
+        (
+            "submitit WARNING (2026-05-02 11:11:11,100) - Caught signal SIGUSR2 on n7: this job is timed-out.\n"
+            "submitit INFO (2026-05-02 11:11:15,000) - Job not requeued because: timed-out too many times.",
+            "on n7, which submitit counts as timed-out; it was not requeued: timed-out too many times",
+        ),
+        ("salloc: Job allocation 77121 has been revoked.", "Slurm took the allocation 77121 away"),
+        ("srun: forcing job termination", "Slurm's step was aborted"),
+        ("srun: error: Munge decode failed: Rewound credential", "munge says Rewound credential"),
+        (
+            "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis: printing log:"
+            "\nslurmstepd: error: pyxis:     [ERROR] URL https://nvcr.io/auth returned error code: 401 Unauthorized",
+            "(pyxis): enroot says URL https://nvcr.io/auth returned error code: 401",
+        ),
+        (
+            "docker: Error response from daemon: manifest for a/b:c not found: manifest unknown",
+            "manifest for a/b:c not",
+        ),
+        (
+            "Error: initializing source docker://ghcr.io/a/b:9: reading manifest 9 in ghcr.io/a/b: manifest unknown",
+            "Podman cannot pull the image ghcr.io/a/b:9: reading manifest",
+        ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: unauthorized",
+            "Apptainer could not start the container: While making image",
+        ),
+        ("TERM_ZOMBIE: job exited while LSF is not available.", "LSF ended the job: job exited while LSF is not avail"),
+        (
+            "TERM_ORPHAN_SYSTEM: The orphan job was automatically terminated by LSF.",
+            "LSF ended the job: The orphan job",
+        ),
+        ("job 72.1 exceeded hard wallclock time - initiate terminate method", "ended the job 72.1 at its time limit"),
+        ("Job deleted at request of ops@pbs01", "PBS ended the job: ops@pbs01 deleted it"),
+        ("OSError: [Errno 127] Key has expired: '/nfs/run/step_9'", "no more (Key has expired): /nfs/run/step_9"),
         ("Message: Node n7 which was running pod grpo-3 is unresponsive\nReason: NodeLost", "the node n7 of the pod"),
         ("Message: Pod was terminated in response to imminent node shutdown.", "the node of the pod was shut down"),
         (

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from . import clouds, interrupted, kubernetes, launchers, queues, ray, slurm, taken_away
+from . import clouds, containers, interrupted, kubernetes, launchers, queues, ray, slurm, taken_away, tickets
 
-__all__ = ["clouds", "interrupted", "kubernetes", "launchers", "queues", "ray", "slurm", "taken_away"]
+__all__ = [
+    "clouds",
+    "containers",
+    "interrupted",
+    "kubernetes",
+    "launchers",
+    "queues",
+    "ray",
+    "slurm",
+    "taken_away",
+    "tickets",
+]

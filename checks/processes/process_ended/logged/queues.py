@@ -43,7 +43,17 @@ _ended(
     "TERM_THREADLIMIT: job killed",
     "TERM_SWAP: job killed",
     "TERM_EXTERNAL_SIGNAL: job killed",
-    pattern=r"TERM_\w+: job (?P<how>killed [^\n.]{3,120})",
+    "TERM_ZOMBIE: ",
+    "TERM_ORPHAN_SYSTEM: ",
+    "TERM_SLURM: ",
+    "TERM_RC",
+    "TERM_KUBE: ",
+    "TERM_DATA: ",
+    "TERM_MC_RECALL: ",
+    "TERM_REMOVE_HUNG_JOB: ",
+    "TERM_CWD_NOTEXIST: ",
+    "TERM_PRE_EXEC_FAIL: ",
+    pattern=r"(?m)TERM_\w+: (?:[Jj]ob (?=killed ))?(?P<how>[^\n]{3,160}?)\.?\s*$",
     says="LSF ended the job: {how}",
     fixes=(RESUME, Fix(title="see who or what ended it", commands=("bhist -l JOB",))),
     url=_LSF,
@@ -54,6 +64,16 @@ _ended(
     says="PBS ended the job at its time limit of {limit} s (walltime): nothing in the run is at fault",
     fixes=_MORE_TIME,
     url=_PBS,
+)
+# Grid Engine's execution daemon: execd_ck_to_do.c.
+_ended(
+    " exceeded hard wallclock time",
+    'exceeds job hard limit "h_rt"',
+    'exceeds job hard limit "h_cpu"',
+    pattern=r"\bjob (?P<job>[\d.]+) exceed",
+    says="Grid Engine ended the job {job} at its time limit: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or ask for more time", commands=("qsub -l h_rt=HOURS:00:00 ...",))),
+    url="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
 )
 # Torque's and Moab's letters, which people keep with the output.
 _ended(
@@ -75,6 +95,14 @@ _ended(
     unless=("job killed: walltime ", "job killed: mem ", "job killed: vmem "),
     pattern=r"(?m)^\s*=>> PBS: job killed: (?P<why>[^\n]{3,160})",
     says="PBS ended the job: {why}",
+    fixes=_RECORDED,
+    url=_PBS,
+)
+_ended(
+    "Job deleted at request of ",
+    unless=("exceeded wallclock limit",),
+    pattern=r"Job deleted at request of (?P<who>[\w.-]{1,80}(?:@[\w.-]{1,200})?)",
+    says="PBS ended the job: {who} deleted it",
     fixes=_RECORDED,
     url=_PBS,
 )

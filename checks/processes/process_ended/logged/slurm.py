@@ -96,6 +96,58 @@ check.signature(
     silent=True,
     url="https://slurm.schedmd.com/troubleshoot.html",
 )
+# submitit/core/job_environment.py
+_ended(
+    ": this job is timed-out.",
+    ": this job is preempted.",
+    pattern=r"Caught signal SIG\w{2,6} on (?P<node>[\w.-]+): this job is (?P<how>timed-out|preempted)\.",
+    details=(r"Job not requeued because: (?P<why>[^\n]{3,120}?)\.\s*$",),
+    says="Slurm ended the job on {node}, which submitit counts as {how}[[; it was not requeued: {why}]]",
+    fixes=(
+        RESUME,
+        Fix(
+            title="or let it be requeued: a callable with a checkpoint method, more time (timeout_min), more restarts "
+            "(slurm_max_num_timeout)"
+        ),
+    ),
+    url="https://github.com/facebookincubator/submitit/blob/main/docs/checkpointing.md",
+)
+_ended(
+    "salloc: Job allocation ",
+    pattern=r"Job allocation (?P<job>\d+) has been revoked",
+    says="Slurm took the allocation {job} away: its time was over, or somebody cancelled it",
+    fixes=(
+        Fix(title="see which", commands=("sacct -j {job} --format=JobID,State,Elapsed,Timelimit,Reason",)),
+        RESUME,
+    ),
+    url="https://slurm.schedmd.com/salloc.html",
+)
+check.signature(
+    "srun: Job step aborted: Waiting up to ",
+    "srun: forcing job termination",
+    when=no_task_ended_before,
+    says="Slurm's step was aborted: by a person, a limit, or because its allocation ended",
+    fixes=(Fix(title="see which", commands=("sacct -j JOB --format=JobID,State,ExitCode,Elapsed,Timelimit",)), RESUME),
+    role=Role.CASCADE,
+    silent=True,
+    url=_CANCELLED,
+)
+check.signature(
+    "Munge encode failed: ",
+    "Munge decode failed: ",
+    pattern=r"Munge (?:en|de)code failed: (?P<why>[^\n]{3,160})",
+    when=unfinished,
+    says="Slurm's commands cannot prove who they are: munge says {why}",
+    fixes=(
+        Fix(
+            title="have munge's daemon started on the node (in a container, its socket mounted), with one key and one "
+            "time on all nodes",
+            commands=("munge -n | unmunge", "systemctl status munge", "chronyc tracking"),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/authentication.html",
+)
 check.signature(
     "slurmstepd: error: execve(): ",
     "srun: fatal: Can not execute ",
