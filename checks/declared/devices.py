@@ -18,6 +18,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ELSEWHERE = ("data_parallel_address", "data_parallel_size_local", "data_parallel_rank")
 # Launchers that start one process for each device.
 ONE_EACH = ("torchrun", "accelerate", "deepspeed")
+# Those that start one for each task: how many that are, the scheduler is told.
+TASKS_EACH = ("srun", "mpirun", "mpiexec")
 
 
 @dataclass(frozen=True)

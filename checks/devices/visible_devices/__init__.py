@@ -48,6 +48,7 @@ from ...declared.allocation import named
 from ...declared.devices import (
     ALLOCATED,
     ONE_EACH,
+    TASKS_EACH,
     VISIBLE,
     Visible,
     engine_ranks,
@@ -87,6 +88,35 @@ def processes_and_devices(case: Case) -> Iterator[Finding | Reach]:
         fixes=(
             processes_fix(plan, len(seen)),
             Fix(title="or make as many devices visible as there are processes"),
+        ),
+    )
+
+
+@check.declared(needs=["plan.process.nproc", "plan.scheduler.gpus_per_node", "plan.placement.trainer_gpus"])
+def tasks_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """The tasks that a step starts on a node, each a rank with a device of its own, against the node's devices."""
+    plan = plan_of(case)
+    starter, each, there = (
+        plan.value(name) for name in ("process.launcher", "process.nproc", "scheduler.gpus_per_node")
+    )
+    if starter not in TASKS_EACH or plan.value("placement.trainer_gpus") != plan.value("process.total"):
+        raise NotApplicable("no step starts one rank for each device")
+    if plan.value("scheduler.step") != "whole" or plan.get(VISIBLE) is not None:
+        raise NotChecked("which devices each task sees is not known")
+    if each <= there:
+        yield Reach(f"{each} tasks, {there} devices on a node")
+        return
+    yield check.finding(
+        f"{starter} starts {each} ranks on a node of {there} devices: rank {there} finds none of its own "
+        "(invalid device ordinal, or NCCL refuses a device that two ranks share)",
+        evidence=cite(plan, "process.nproc", "scheduler.tasks_per_node", "scheduler.gpus_per_node"),
+        fixes=(
+            Fix(
+                title=f"start {there} on each node",
+                commands=(f"#SBATCH --ntasks-per-node={there}",) if plan.value("scheduler.name") == "slurm" else (),
+                side_effects="the batch counts with the number of processes",
+            ),
+            Fix(title=f"or ask for {each} devices on each node"),
         ),
     )
 

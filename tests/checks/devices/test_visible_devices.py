@@ -251,6 +251,31 @@ def test_a_task_sees_its_own_devices(tmp_path: Path) -> None:
     assert LaunchFile(tmp_path, text.replace("--gpus-per-task=1 ", ""), {}).findings(check) == []
 
 
+TASKS = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node={tasks} --gpus-per-node=4
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1) MASTER_PORT=29500
+srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS {visible}python train.py'
+"""
+TRAINER = "from trl import GRPOConfig, GRPOTrainer\nGRPOTrainer('m', args=GRPOConfig(output_dir='o')).train()\n"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "visible", "says"),
+    [
+        (8, "", ["srun starts 8 ranks on a node of 4 devices: rank 4 finds none of its own"]),
+        (4, "", []),
+        (2, "", []),
+        (8, "CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID % 4)) ", []),
+    ],
+)
+def test_a_step_of_more_ranks_than_devices(tasks: int, visible: str, says: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINER)
+    text = TASKS.format(tasks=tasks, visible=visible)
+    found = LaunchFile(tmp_path, text, {"trl": "0.24.0"}, gpus=4).findings(check)
+    assert [one.message.partition(" (")[0] for one in found] == says
+
+
 def test_devices_listed_for_an_allocation_are_not_held_against_this_machine(tmp_path: Path) -> None:
     text = "#!/bin/bash\n#SBATCH --gres=gpu:8\nexport CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n"
     text += "torchrun --nproc_per_node=8 x.py\n"
