@@ -122,6 +122,17 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "(pyxis): enroot says URL https://nvcr.io/auth returned error code: 401",
         ),
         (
+            "slurmstepd: error: pyxis: container start failed with error code: 1\nslurmstepd: error: pyxis:     "
+            "enroot-mount: failed to mount: /lustre/x at /raid/enroot/lustre/x: No such file or directory",
+            "(pyxis): enroot says failed to mount: /lustre/x",
+        ),
+        (
+            '  Warning  FailedCreate  12s  job-controller  Error creating: pods "grpo-0" is forbidden: exceeded quota: '
+            "gpus, requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=64, limited: "
+            "requests.nvidia.com/gpu=64",
+            "beyond the quota gpus: requests.nvidia.com/gpu=8 asked for, requests.nvidia.com/gpu=64 in use",
+        ),
+        (
             "docker: Error response from daemon: manifest for a/b:c not found: manifest unknown",
             "manifest for a/b:c not",
         ),

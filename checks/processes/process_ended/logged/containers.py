@@ -56,13 +56,13 @@ check.signature(
     silent=True,
     url="https://apptainer.org/docs/user/latest/",
 )
-# What enroot said is printed behind pyxis' own line.
+# What enroot said is printed behind pyxis' own line. Where all lines are pyxis', its name is a prefix, and gone.
 check.signature(
-    "pyxis: failed to import docker image",
-    "pyxis: failed to create container filesystem",
-    "pyxis: couldn't start container",
-    "pyxis: container start failed with error code",
-    details=(r"\[ERROR\] (?P<why>[^\n]{3,200})",),
+    "failed to import docker image",
+    "failed to create container filesystem",
+    "couldn't start container",
+    "container start failed with error code",
+    details=(r"\[ERROR\] (?P<why>[^\n]{3,200})", r"enroot-\w+: (?P<why_2>[^\n]{3,200})"),
     when=unfinished,
     says="Slurm could not start the container (pyxis)[[: enroot says {why}]]",
     fixes=(

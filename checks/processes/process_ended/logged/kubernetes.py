@@ -71,6 +71,21 @@ check.signature(
     url=_NODE_PRESSURE,
 )
 check.signature(
+    " is forbidden: exceeded quota: ",
+    pattern=r"exceeded quota: (?P<quota>[\w.-]{1,253}), requested: (?P<asked>.{1,200}?), used: (?P<used>.{1,200}?), "
+    r"limited: (?P<most>[^\s\"]{1,200})",
+    when=unfinished,
+    says="Kubernetes makes no pod beyond the quota {quota}: {asked} asked for, {used} in use of {most}",
+    fixes=(
+        Fix(
+            title="wait for others' jobs to end, ask for less, or have the quota raised",
+            commands=("kubectl describe quota {quota}",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
+)
+check.signature(
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",
