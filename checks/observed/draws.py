@@ -20,6 +20,8 @@ from .rollout import Job, records, require, runs
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
 ALARMS, TESTS = 1e-6, 600
 NATS = math.log(TESTS / ALARMS)
+# Draws that are wrong are those of an engine that ignores the parameter, unless they are as improbable for that one.
+UNLIKELY = math.log(1000)
 # What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
 MATTERS = 0.1
 
@@ -45,7 +47,7 @@ class Draws:
     @property
     def ignored(self) -> bool:
         """Whether the draws are those of an engine that was not given the parameter."""
-        return self.wrong and self.off_plain <= NATS and self.name != "temperature 1"
+        return self.wrong and self.off_plain <= UNLIKELY and self.name != "temperature 1"
 
     def __str__(self) -> str:
         asked = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
@@ -87,7 +89,7 @@ class Long:
 
     @property
     def ignored(self) -> bool:
-        return self.wrong and self.name != "temperature 1" and not any(one.off > NATS for one in self.plain)
+        return self.wrong and self.name != "temperature 1" and not any(one.off > UNLIKELY for one in self.plain)
 
     def __str__(self) -> str:
         return f"{self.count} tokens of long completions, {self.name}"
@@ -293,22 +295,18 @@ def _misfit(places: list[Mapping[str, Any]], column: str, noise: Noise) -> float
     divergence, freedom, draws = 0.0, 0, 0
     for place in places:
         bins = place["bins"]
-        total = sum(one["observed"] for one in bins)
         freedom += max(sum(one[column] > 0 for one in bins) - 1, 0)
         draws += place["draws"]
-        # Draws of what has no bin were excluded by the parameter; without it they would have their share.
-        counts = [(one["observed"], one[column]) for one in bins]
-        if column == "plain" and total < place["draws"]:
-            counts[-1:] = [(counts[-1][0] + place["draws"] - total, max(1.0 - sum(q for _, q in counts[:-1]), 0.0))]
-        divergence += sum(
-            seen * math.log(seen / (place["draws"] * share)) if share > 0 else math.inf
-            for seen, share in counts
-            if seen
-        )
+        for one in bins:
+            if one["observed"]:
+                share = place["draws"] * one[column]
+                divergence += one["observed"] * math.log(one["observed"] / share) if share > 0 else math.inf
+    if divergence == math.inf:
+        return math.inf
     # Log-probabilities that differ by so much on average differ by this in divergence, twice over.
     beyond = divergence - 2 * draws * noise.mean**2
     if beyond <= freedom or not freedom:
-        return 0.0 if beyond < math.inf or not freedom else math.inf
+        return 0.0
     return beyond - freedom - freedom * math.log(beyond / freedom)
 
 

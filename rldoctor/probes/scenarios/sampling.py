@@ -18,7 +18,7 @@ DRAWS, PATHS = 640, 160
 # model.
 LONG = (64, 96)
 # The same for each penalty; fewer of a large vocabulary.
-PENALTIES, PENALTIES_OF_LARGE = (48, 24), (20, 24)
+PENALTIES, PENALTIES_OF_LARGE = (48, 32), (20, 32)
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
 
 

@@ -32,7 +32,6 @@ def setting(name: str, expected: tuple[float, ...], tokens: list[int], **more: A
     bins = [
         {"token": t, "expected": chance, "plain": CHANCES[t], "observed": tokens.count(t)}
         for t, chance in enumerate(expected)
-        if chance > 0
     ]
     excluded = sum(expected[token] == 0 for token in tokens)
     ground = None if name == "temperature 1" else "temperature 1"
@@ -95,6 +94,14 @@ def test_a_parameter_that_is_applied_wrongly() -> None:
     reported = case(setting("top_k", KEPT, drawn(short)))
     (finding,) = findings(outputs_corrupt.check, reported)
     assert "(top_k)" in finding.message and "token 3: 0 of 640" in finding.evidence[1].text
+    assert all_findings(reported) == ["RLD404"]
+
+
+def test_a_cut_in_another_place_is_no_parameter_that_is_ignored() -> None:
+    one_more = tuple(chance if token < 5 else 0.0 for token, chance in enumerate(CHANCES))
+    reported = case(setting("top_p", KEPT, drawn(one_more)))
+    (finding,) = findings(outputs_corrupt.check, reported)
+    assert "(top_p)" in finding.message and "draws of tokens that it excludes" in finding.evidence[0].text
     assert all_findings(reported) == ["RLD404"]
 
 

@@ -118,6 +118,20 @@ def top_p_without_border(llm: Any) -> None:
     _drawn_otherwise(llm, short)
 
 
+def top_p_one_more(llm: Any) -> None:
+    """The token behind the border is kept, too."""
+
+    def long(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if p is not None:
+            ordered, order = logits.softmax(dim=-1).sort(descending=True)
+            beyond = (ordered.cumsum(dim=-1) - ordered > p.unsqueeze(1)) & (p < 1.0).unsqueeze(1)
+            beyond = torch.cat((torch.zeros_like(beyond[:, :1]), beyond[:, :-1]), dim=1)
+            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), float("-inf"))
+        return draw(logits, generators, k, None)
+
+    _drawn_otherwise(llm, long)
+
+
 def _processor_off(name: str) -> None:
     from vllm.v1.sample.logits_processor import builtin
 
@@ -343,6 +357,15 @@ def bad_words_of_one_token_ignored(llm: Any) -> None:
     _asked_otherwise(llm, longer)
 
 
+def first_bad_word_alone(llm: Any) -> None:
+    """Of several words only the first is forbidden."""
+
+    def first(_: Any, metadata: Any) -> dict[str, Any]:
+        return {"bad_words_token_ids": {row: own[:1] for row, own in metadata.bad_words_token_ids.items()}}
+
+    _asked_otherwise(llm, first)
+
+
 def _penalized_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
     """Penalties take what was generated for something else."""
 
@@ -453,6 +476,16 @@ def noise_of_eight_bits(llm: Any) -> None:
         return torch.where(seeded, drawn, (chances / -noise.log()).argmax(dim=-1).to(drawn.dtype)), told
 
     _drawn_otherwise(llm, coarse)
+
+
+def noise_of_few_kinds(llm: Any) -> None:
+    """Draws without a seed take one of 256 rows of random numbers, whatever is drawn."""
+
+    def few(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        unseeded = {row: torch.Generator().manual_seed(int(torch.randint(0, 256, ()))) for row in range(len(logits))}
+        return draw(logits, {**unseeded, **generators}, k, p)
+
+    _drawn_otherwise(llm, few)
 
 
 def tail_cut_by_default(llm: Any) -> None:

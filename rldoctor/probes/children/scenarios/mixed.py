@@ -40,7 +40,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "min_p": {"min_p": 0.2},
     "top_k with top_p": {"temperature": 1.5, "top_k": 8, "top_p": 0.6},
     "allowed_token_ids": {"allowed": 6},
-    "bad_words": {"allowed": 6, "forbidden": 1},
+    "bad_words": {"allowed": 6, "forbidden": 2},
     "logit_bias": {"biased": 24},
     "logit_bias above 0": {"allowed": 6, "lifted": True},
     "logit_bias below 0": {"allowed": 6, "halved": True},
@@ -58,7 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "min_p 0.05": {"temperature": 2.0, "min_p": 0.05},
     # What parameters do beside each other: where one cuts what another has not changed yet, or is not looked at. That a
     # temperature divides what goes before it shows in so many times as many requests.
-    "bad_words at temperature 0": {"temperature": 0.0, "allowed": 6, "forbidden": 1},
+    "bad_words at temperature 0": {"temperature": 0.0, "allowed": 6, "forbidden": 2},
     "penalties at temperature 0": {"temperature": 0.0, "allowed": 24, "lifted": True, **MODERATE},
     "penalties at temperature 0.5": {"temperature": 0.5, "allowed": 24, **MODERATE, "times": 3},
     "logit_bias at temperature 2": {"temperature": 2.0, "allowed": 3, "lifted": True, "times": 3},
@@ -115,8 +115,8 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:
-                given["bad_words"] = [str(tokenizer.decode(tokens[:1]))]
-                given["ruled_out"] = tokens[0]
+                given["ruled_out"] = tokens[: kind["forbidden"]]
+                given["bad_words"] = [str(tokenizer.decode([token])) for token in given["ruled_out"]]
             if "biased" in kind:
                 given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
             if "lifted" in kind:

@@ -23,16 +23,19 @@ from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 24
-# The likeliest tokens each for itself, and one bin of the others. Fewer bins need fewer draws.
-MOST_BINS = 12
+# The likeliest tokens each for itself, and one bin of the others; some of those that are cut. Fewer bins need fewer
+# draws.
+MOST_BINS, RULED_OUT = 12, 3
 # top-k, top-p and min-p that keep so many tokens cut where there is something to cut, and leave something to draw; the
 # last token that is kept has such a share, so that its absence shows.
 KEPT, BORDER = range(3, 11), 0.08
 SHARPER = 1.5
+# So many times as many draws at what all others rest on: noise of a few hundred kinds shows after one prompt alone.
+GROUND = 4
 BIASED, BIAS = (0, 2), 1.0
 # Three tokens and as many steps: so few sequences that each comes often.
 STEPS = CHOICES = 3
-PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.0}
+PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.5}
 # Seeds that are the same in their last eight, sixteen or 30 bits, two of them beyond 31 bits, and one that is false.
 # More than 32 bits are lost on the CPU (torch: at::mt19937 takes 32).
 SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 + (3 << 30), 0)
@@ -59,7 +62,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     for name, asked in _settings(logits, arguments["temperature"], _end(running)).items():
         if "logit_bias" in asked and not running.steerable:
             continue
-        drawn[name] = _once(running, prompt, asked, arguments["draws"])
+        times = GROUND if name == "temperature 1" else 1
+        drawn[name] = _once(running, prompt, asked, times * arguments["draws"])
         rows.append(_row(name, asked, {(): logits}, [(token,) for token in drawn[name]]))
         running.record("settings", rows)
     running.record("pairs", _pairs(drawn["temperature 1"], distribution(logits, {})))
@@ -146,11 +150,13 @@ def _row(
         usual = distribution(scores, plain, before)
         excluded += sum(count for token, count in counts.items() if float(expected[token]) == 0.0)
         own = [t for t in expected.topk(min(MOST_BINS - 1, len(expected))).indices.tolist() if float(expected[t]) > 0]
+        own += _ruled_out(expected, usual)
         bins = [_bin(token, float(expected[token]), float(usual[token]), counts[token]) for token in own]
         rest = [1.0 - sum(one[key] for one in bins) for key in ("expected", "plain")]
         possible = sum(float(expected[token]) > 0 for token in counts if token not in own)
-        if rest[0] > 1e-9 or possible:
-            bins.append(_bin(None, rest[0], rest[1], sum(counts[t] for t in counts if t not in own)))
+        if max(rest) > 1e-9 or possible:
+            expects, usually = (0.0 if share <= 1e-9 and not possible else share for share in rest)
+            bins.append(_bin(None, expects, usually, sum(counts[t] for t in counts if t not in own)))
         places.append({"draws": sum(counts.values()), "bins": bins})
     return {
         "name": name,
@@ -161,6 +167,13 @@ def _row(
         "gap": _gap(logits[()], asked) if {"top_k", "top_p", "min_p"} & asked.keys() else None,
         "rests_on": _ground(name, asked),
     }
+
+
+def _ruled_out(expected: torch.Tensor, usual: torch.Tensor) -> list[int]:
+    """The likeliest of the tokens that a parameter rules out: what an engine draws of them tells one that ignores the
+    parameter from one that cuts elsewhere."""
+    cut = usual.masked_fill(expected > 0, 0.0)
+    return [token for token in cut.topk(min(RULED_OUT, len(cut))).indices.tolist() if float(cut[token]) > 0]
 
 
 def _ground(name: str, asked: Mapping[str, Any]) -> str | None:
