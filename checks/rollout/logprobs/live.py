@@ -9,7 +9,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Not
 from rldoctor.api.engine import release
 
 from ...observed import answers
-from ...observed.agreement import Difference, apart_from_trainer, between, noise_of
+from ...observed.agreement import Difference, apart_from_trainer, between, noise_of, prompts_agree
 from ...observed.rollout import Job, describe, records, require, runs
 from . import SAMPLES_SO, URL, check
 from .correction import ASSUMED, CORRECTION, MODE, TEMPERATURE, correcting, on_one_side
@@ -75,7 +75,10 @@ def _told_otherwise(job: Job) -> tuple[str, str, Difference] | None:
     """Whose log-probabilities are not the model's, beside which parameters, and by how much."""
     for name, whose in (("steered", "sampled tokens"), ("read", "prompts")):
         found = records(job).get(name)
-        if found and (apart := between(found["rows"], "engine", "trainer")).beyond(noise_of(job)):
+        if not found or not (apart := between(found["rows"], "engine", "trainer")).beyond(noise_of(job)):
+            continue
+        # Prompts that are told wrongly whatever is asked beside them are RLD403's.
+        if name != "read" or prompts_agree(job):
             return whose, " and ".join(found["parameters"]), apart
     return None
 

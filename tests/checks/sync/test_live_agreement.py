@@ -75,6 +75,24 @@ def test_an_engine_that_is_wrong_in_prompts_already_is_one_finding() -> None:
     assert len(findings(logprob_mismatch.check, reported(plain=[row(engine=-2.4, prefill=-2.8)]))) == 1
 
 
+def test_an_engine_that_is_wrong_in_some_prompts_alone() -> None:
+    """What it samples is right, and what one prompt tells is right as well."""
+    prompt = {"token_ids": [0, 1, 2], "engine": [-2.0, -2.0], "trainer": [-2.0, -2.0]}
+    (finding,) = findings(logprob_mismatch.check, reported(plain=[row(prefill=-2.8)], vocabulary=prompt))
+    assert "tokens that it decodes other log-probabilities than the same tokens in a prompt" in finding.message
+
+
+def test_an_engine_whose_prompts_are_another_ones_is_one_finding() -> None:
+    """Whatever is asked beside them: prompts at another temperature are wrong for the same reason."""
+    prompt = {"token_ids": [0, 1, 2], "engine": [-3.0, -4.0], "trainer": [-2.0, -2.0]}
+    read = {"parameters": ["temperature"], "rows": [{"engine": [-3.0], "trainer": [-2.0]}]}
+    engine = {"dtype": "float32", "device": "cpu", "logprobs_mode": "raw_logprobs"}
+    case = reported(plain=[row(prefill=-2.8, trainer=-2.0)], vocabulary=prompt, read=read, engine=engine)
+    (finding,) = findings(logprob_mismatch.check, case)
+    assert "differ on those of a prompt, on 2 of 2" in finding.message
+    assert not findings(logprobs.check, case)
+
+
 def test_a_pass_says_the_smallest_defect_that_would_have_shown() -> None:
     # In bfloat16 the mean of miniatures has room for 0.12.
     shown = {"a.weight": {"mean": 0.006, "largest": 0.01}, "b.weight": {"mean": 0.003, "largest": 0.01}}

@@ -18,7 +18,7 @@ each tensor of the model by how much the trainer's log-probabilities move where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from running_engine import RunningEngine, covering, logprobs, scored
@@ -124,7 +124,9 @@ def _cached(
     another = next((prompt for prompt in long if prompt != known), None)
     if another is not None:
         again["blocks of two"] = [*known[:block], *another[block : 2 * block], *known[:8]]
-    again["next turn"] = [*_turn(running, beside=known), *known[:8]]
+    # The cache is small: what was read a while ago may have left it.
+    beside = [known, *([another[: 2 * block]] if another is not None else [])]
+    again["next turn"] = [*_turn(running, beside), *known[:8]]
     again["aborted before"] = [*_aborted(running), *known[:8]]
     rows = _sampled(running, arguments, again)
     for row in rows:
@@ -133,12 +135,13 @@ def _cached(
     return rows
 
 
-def _turn(running: RunningEngine, beside: list[int]) -> list[int]:
-    """A prompt of half a block and an answer that fills it, read and drawn beside another prompt, so that both are in
-    the cache."""
+def _turn(running: RunningEngine, beside: Sequence[list[int]]) -> list[int]:
+    """A prompt of half a block and an answer that fills it, read and drawn beside other prompts, so that all are in the
+    cache."""
     prompt = running.prompt(max(running.block // 2, 1), salt=60)
     given = {"temperature": 1.0, "max_tokens": running.block, "ignore_eos": True}
-    row, _ = running.generate({"turn": (prompt, given), "beside": (beside, {**given, "max_tokens": 1})})
+    others = {f"beside {n}": (one, {**given, "max_tokens": 1}) for n, one in enumerate(beside)}
+    row, *_ = running.generate({"turn": (prompt, given), **others})
     return [*prompt, *row["token_ids"]]
 
 
