@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from rldoctor_checks.observed.answers import CHARACTERS, ORDERED
 from rldoctor_checks.rollout import engine_internal, logprobs, option_unknown
 from rldoctor_checks.sync import outputs_corrupt
 
-from rldoctor.api import Case, Finding, Outcome
+from rldoctor.api import Case, Finding, Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.observations import scenario_case
+from tests.plans import case as planned
 
 CHECKS = (engine_internal.check, option_unknown.check, outputs_corrupt.check, logprobs.check)
 TOLD = {"told": True, "rank": 1, "place": 1, "tops": 5}
@@ -77,6 +79,15 @@ def test_right_answers_pass() -> None:
 def test_one_wrong_answer_is_one_finding(number: int, got: dict[str, Any], code: str, words: str) -> None:
     (finding,) = findings(changed(number, **got))
     assert finding.code == code and words in finding.message
+
+
+def test_a_grammar_that_breaks_off_is_an_error_for_those_who_ask_for_one() -> None:
+    """vLLM 0.26, where generation_config.json names a second end."""
+    rows = [*healthy(), text_row("structured_outputs", {"choice": ["AB"]}, "AB", token_ids=[65], finish_reason="error")]
+    (finding,) = findings(case(rows))
+    assert (finding.code, finding.severity) == ("RLD219", Severity.WARNING) and "error" in finding.evidence[2].text
+    guided = replace(case(rows), plan=planned(sampling__guided="AB|CD").plan)
+    assert [one.severity for one in findings(guided)] == [Severity.ERROR]
 
 
 def test_answers_of_other_requests_go_before_all_else() -> None:
