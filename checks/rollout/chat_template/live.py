@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotChecked, Reach, Severity, cite
 
 from ...exceptions import root_of
 from ...observed.answers import require_own, require_true_ends
@@ -67,6 +67,45 @@ def rendered(case: Case) -> Iterator[Finding | Reach]:
                 + (" (tokenize its text with add_special_tokens=False, or it begins twice)" if twice else "")
                 + ("" if tokenizer["own"] else ", on a tokenizer of bytes")
             )
+
+
+@check.observed(needs=["observations.tokens"])
+def read_by_the_engine(case: Case) -> Iterator[Finding | Reach]:
+    """Prompts that are handed over as text, or as messages, against the tokenizer's own ids."""
+    require_own(case)
+    for job in runs(case, "tokens"):
+        require(job, "tokenizer")
+        told = require(job, "read")
+        rows = [row for row in told if "refused" not in row]
+        if not rows:
+            raise NotChecked(f"the engine takes no text: {told[0]['refused'] if told else 'none was given'}"[:300])
+        wrong = [row for row in rows if row["engine"] != row["tokenizer"]]
+        if wrong:
+            what = " and ".join(dict.fromkeys(row["about"] for row in wrong))
+            yield check.finding(
+                f"{describe(job)} reads {what} as other tokens than the tokenizer makes of it with the same files",
+                # Many frameworks render conversations themselves.
+                severity=Severity.WARNING if what == "messages" else Severity.ERROR,
+                grade=Grade.OBSERVED,
+                evidence=tuple(
+                    Evidence(text=f"{row['about']}: {_first_difference(row)}", source="tokens probe") for row in wrong
+                ),
+                fixes=(
+                    Fix(
+                        title="hand token ids to the engine, or releases of vLLM and transformers that fit",
+                        commands=("rldoctor compat",),
+                    ),
+                ),
+            )
+        else:
+            yield Reach(f"reads {', '.join(row['about'] for row in rows)} as the tokenizer does")
+
+
+def _first_difference(row: dict[str, Any]) -> str:
+    engine, own = row["engine"], row["tokenizer"]
+    place = next((n for n, pair in enumerate(zip(engine, own, strict=False)) if pair[0] != pair[1]), None)
+    at = min(len(engine), len(own)) if place is None else place
+    return f"from place {at} on {engine[at : at + 4]} for {own[at : at + 4]}, {len(engine)} tokens for {len(own)}"
 
 
 @check.observed(needs=["observations.tokens"])

@@ -22,7 +22,8 @@ RUNS_ON = {"token": TURN, "token_ids": [TURN] * 4, "finish_reason": "length"}
 
 
 def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
-    healthy: dict[str, Any] = {"tokenizer": TOKENIZER, "template": TEMPLATE, "ends": {"eos": STOPS}}
+    read = [{"about": about, "engine": [BOS, 5, 6], "tokenizer": [BOS, 5, 6]} for about in ("text", "messages")]
+    healthy: dict[str, Any] = {"tokenizer": TOKENIZER, "template": TEMPLATE, "ends": {"eos": STOPS}, "read": read}
     plan = planned(**settings).plan if settings is not None else None
     return scenario_case("tokens", plan=plan, **{**healthy, **records})
 
@@ -53,6 +54,27 @@ def test_a_template_that_transformers_does_not_find() -> None:
     (finding,) = findings(chat_template.check, replace(case, model=model))
     assert "chat_template.jinja is not found" in finding.message and "4.57.0" in finding.evidence[0].text
     assert not findings(chat_template.check, reported(template={"given": False}))
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        ([BOS, BOS, 5, 6], "from place 1 on [1, 5, 6] for [5, 6], 4 tokens for 3"),
+        ([BOS, 5], "from place 2 on [] for [6], 2 tokens for 3"),
+    ],
+)
+def test_an_engine_that_reads_a_text_as_other_tokens(engine: list[int], told: str) -> None:
+    read = [{"about": "text", "engine": engine, "tokenizer": [BOS, 5, 6]}]
+    (finding,) = findings(chat_template.check, reported(read=read))
+    assert "reads text as other tokens than the tokenizer" in finding.message and told in finding.evidence[0].text
+    assert finding.severity is Severity.ERROR
+    (finding,) = findings(chat_template.check, reported(read=[{**read[0], "about": "messages"}]))
+    assert finding.severity is Severity.WARNING
+
+
+def test_an_engine_that_takes_no_texts_is_not_judged_by_them() -> None:
+    result = judge_one(chat_template.check, reported(read=[{"about": "text", "refused": "ValueError: no tokenizer"}]))
+    assert not result.findings and "takes no text: ValueError: no tokenizer" in str(result.reason)
 
 
 def test_a_sequence_that_begins_twice() -> None:

@@ -546,6 +546,17 @@ FAULTS = (
     Fault("weights:deltas_in_bfloat16", "what updates change arrives in bfloat16", ("RLD402",), ("weights",)),
     Fault("weights:clipped_to_the_old_range", "updates are cut to the range of the first", ("RLD402",), ("weights",)),
     Fault("weights:kv_heads_exchanged", "the heads of a key matrix arrive exchanged", ("RLD402",), ("weights",)),
+    Fault("sampling:top_p_one_more", "top-p keeps one token more", ("RLD404",), DRAWS),
+    Fault("sampling:noise_of_few_kinds", "random numbers come in 256 kinds", ("RLD404",), DRAWS),
+    Fault("sampling:first_bad_word_alone", "only the first of several bad words is forbidden", ("RLD404",), DRAWS),
+    Fault("texts:prompts_cut", "a text is cut after 64 tokens", ("RLD215",), ANSWERS),
+    Fault("texts:special_tokens_spelled_out", "special tokens in a text are read by letters", ("RLD215",), ANSWERS),
+    Fault(
+        "texts:messages_without_generation_prompt",
+        "a conversation does not begin the answer's turn",
+        ("RLD215",),
+        ANSWERS,
+    ),
 )
 
 

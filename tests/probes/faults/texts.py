@@ -237,3 +237,40 @@ def stop_strings_of_all(llm: Any) -> None:
         return find(text, **{**more, "stop": [*more["stop"], *seen]})
 
     _stopped_otherwise(shared)
+
+
+# Prompts that come as text.
+
+
+def _read_otherwise(llm: Any, change: Callable[[list[int], str], list[int]]) -> None:
+    """Changes the ids that a text becomes: ``change(ids, text)``."""
+    renderer = llm.llm_engine.renderer
+    read = renderer._tokenize_prompt
+
+    def other(prompt: Any, parameters: Any) -> Any:
+        told = read(prompt, parameters)
+        return {**told, "prompt_token_ids": change(list(told["prompt_token_ids"]), prompt["prompt"])}
+
+    renderer._tokenize_prompt = other
+
+
+def prompts_cut(llm: Any) -> None:
+    """A text is cut after 64 tokens."""
+    _read_otherwise(llm, lambda ids, _: ids[:64])
+
+
+def special_tokens_spelled_out(llm: Any) -> None:
+    """Special tokens in a text are read letter by letter."""
+    tokenizer = llm.get_tokenizer()
+
+    def spelled(_: list[int], text: str) -> list[int]:
+        return [token for letter in text for token in tokenizer(letter)["input_ids"]]
+
+    _read_otherwise(llm, spelled)
+
+
+def messages_without_generation_prompt(llm: Any) -> None:
+    """A conversation does not begin the answer's turn."""
+    kind = type(llm)
+    chat = kind.chat
+    kind.chat = lambda self, *given, **more: chat(self, *given, **{**more, "add_generation_prompt": False})

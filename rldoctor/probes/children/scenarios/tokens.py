@@ -8,7 +8,8 @@ special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for 
 that generation_config.json names, what the engine did when it was made to choose that token: ``token_ids``,
 ``finish_reason``), ``again`` (texts: how many come back as the same ids), ``texts`` (completions of plain ASCII tokens,
 one of them long, and of some with white space: ``token_ids``, the text of the ``engine`` and of the ``tokenizer``),
-``reach``."""
+``read`` (prompts that were given as text, and the question as messages: ``about`` which, the ids of the ``engine`` and
+of the ``tokenizer``, or how the engine ``refused``), ``reach``."""
 
 from __future__ import annotations
 
@@ -62,6 +63,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             reported[name] = _end(running, token, arguments)
             running.record("ends", reported)
     running.record("texts", _texts(running, tokenizer))
+    running.record("read", _read(running, tokenizer, arguments["template"]))
     same = [_same(tokenizer, text) for text in TEXTS]
     running.record("again", {"texts": len(same), "same": sum(same)})
     running.record("reach", {"requests": len(reported), "texts": len(same)})
@@ -151,6 +153,37 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     sets = [plain, *([[*plain[:2], *spaces]] if spaces else [])]
     rows = [row for allowed in sets for row in _drawn(running, tokenizer, allowed, COMPLETIONS, TEXT_TOKENS)]
     return rows + _drawn(running, tokenizer, plain, 1, min(LONG_TEXT, running.limit - PROMPT))
+
+
+def _read(running: RunningEngine, tokenizer: Any, template: str | None) -> list[dict[str, Any]]:
+    """What the engine makes of text and of messages, where it takes them."""
+    from vllm import SamplingParams
+
+    parameters = SamplingParams(max_tokens=1)
+    text = "\n".join(TEXTS)
+    asked: dict[str, tuple[Any, list[int]]] = {"text": ({"prompt": text}, tokenizer(text)["input_ids"])}
+    given = {"chat_template": template} if template else {}
+    try:
+        if given or getattr(tokenizer, "chat_template", None):
+            rendering = {**given, "add_generation_prompt": True}
+            rendered = tokenizer.apply_chat_template([QUESTION], tokenize=False, **rendering)
+            asked["rendered text"] = ({"prompt": rendered}, tokenizer(rendered)["input_ids"])
+            ids = tokenizer.apply_chat_template([QUESTION], tokenize=True, return_dict=False, **rendering)
+            asked["messages"] = ([QUESTION], ids)
+    except Exception:  # the template's own record tells it
+        asked = {"text": asked["text"]}
+    rows: list[dict[str, Any]] = []
+    for about, (prompt, ids) in asked.items():
+        try:
+            if about == "messages":
+                (output,) = running.engine.chat(prompt, parameters, use_tqdm=False, **given)
+            else:
+                (output,) = running.engine.generate([prompt], parameters, use_tqdm=False)
+        except Exception as why:
+            rows.append({"about": about, "refused": f"{type(why).__name__}: {why}"})
+        else:
+            rows.append({"about": about, "engine": list(output.prompt_token_ids), "tokenizer": list(ids)})
+    return rows
 
 
 def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: int, length: int) -> list[dict[str, Any]]:
