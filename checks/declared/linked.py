@@ -17,6 +17,7 @@ _ASKS = {
     "argument": "passes {name} to {owner}; that of {of} does not take it",
     "positions": "calls {owner} with {name} arguments by position; that of {of} takes fewer",
     "override": "puts a method in the place of {owner} that takes no {name}, which {of} passes to it",
+    "always": "imports {name}, which is not installed: what {owner} of {of} returns is a tuple, which is always true",
     "refused": "refuses {of}: {name}",
     "missing-argument": "calls {owner} without {name}; that of {of} requires it",
 }
@@ -55,7 +56,7 @@ def _finding(case: Case, check: Check, framework: dict[str, Any], of: str, probl
     first, *others = problems
     more = f" ({len(others)} more like it)" if others else ""
     name = first["name"] if first["kind"] == "module" else f"{first['owner']}.{first['name']}"
-    releases = releases_with(of, name) if first["kind"] != "refused" else ""
+    releases = releases_with(of, name) if first["kind"] not in ("refused", "always") else ""
     return check.finding(
         f"{first['file']}:{first['line']} {_asks(case, first)}{releases}{more}",
         severity=Severity.ERROR,

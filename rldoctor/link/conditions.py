@@ -14,7 +14,8 @@ from packaging.version import InvalidVersion, Version
 from rldoctor.facts.environment import is_allowed
 from rldoctor.link.locate import Kind
 from rldoctor.link.provided import Answer
-from rldoctor.link.values import NOT_KNOWN, Known, Module, Object, Value
+from rldoctor.link.syntax import defined_as, parts_of
+from rldoctor.link.values import NOT_KNOWN, Known, Module, Object, Several, Value
 
 if TYPE_CHECKING:
     from rldoctor.link.follow import Follower, Frame
@@ -79,13 +80,38 @@ def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
         return arguments[1] if found == Known(None) and len(arguments) > 1 else found
     if origin.startswith(("importlib.metadata.", "importlib_metadata.", "pkg_resources.")) and name in ("version",):
         return _version(follower, first)
+    returned = _returned(follower, target, node, arguments, frame) if isinstance(target, Object) else NOT_KNOWN
     available = _AVAILABLE.fullmatch(name)
-    if available is not None:
+    if available is not None and not isinstance(returned, Several):
         return _available(follower, available[1], node, arguments, frame)
-    own = isinstance(target, Object) and target.module.partition(".")[0] in follower.own
-    if own and isinstance(target, Object):
+    return returned
+
+
+def _returned(follower: Follower, target: Object, node: ast.Call, arguments: list[Value], frame: Frame) -> Value:
+    """What an own function returns, followed with these arguments; of another package's function only that it is a
+    tuple whatever it is asked, which counts as true."""
+    top = target.module.partition(".")[0]
+    if top in follower.own:
         return follower.call(target, _bound(follower, target, node, arguments, frame))
-    return NOT_KNOWN
+    definition = follower.provider.definition(target.module, target.name) if top in follower.other else None
+    declared = (
+        definition.node.returns if definition is not None and not isinstance(definition.node, ast.ClassDef) else None
+    )
+    if definition is None or declared is None or not ast.unparse(declared).lower().startswith("tuple["):
+        return NOT_KNOWN
+    source = follower.sources.whole(definition.source.name)
+    function = defined_as(source.tree.body, definition.node.name) if source is not None else None
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or not _ends_in_return(function.body):
+        return NOT_KNOWN
+    given = [part.value for part in parts_of(function.body) if isinstance(part, ast.Return)]
+    sizes = {len(value.elts) if isinstance(value, ast.Tuple) else 0 for value in given}
+    return Several(sizes.pop(), target) if len(sizes) == 1 and 0 not in sizes else NOT_KNOWN
+
+
+def _ends_in_return(body: list[ast.stmt]) -> bool:
+    last = body[-1]
+    both = isinstance(last, ast.If) and bool(last.orelse) and all(map(_ends_in_return, (last.body, last.orelse)))
+    return both or isinstance(last, ast.Return)
 
 
 def variable(follower: Follower, name: Value) -> Value:

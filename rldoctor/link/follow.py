@@ -20,7 +20,7 @@ from rldoctor.link.overrides import unfit_overrides
 from rldoctor.link.problems import Problem, When
 from rldoctor.link.provided import Answer, Provider
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Value, truth
+from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Several, Value, truth
 from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 
@@ -225,11 +225,23 @@ class Follower:
         if found is Kind.ABSENT:
             absent = top not in sys.stdlib_module_names and top not in sys.builtin_module_names
             # Which other packages ought to be there is not the question here; it decides only what a guard does.
-            return Raised("ModuleNotFoundError") if absent and self._caught("ModuleNotFoundError") else None
+            if not absent or self._caught("ModuleNotFoundError"):
+                return Raised("ModuleNotFoundError") if absent else None
+            always = self._always_true(frame)
+            if always is None:
+                return None
+            problem = replace(self._problem("always", node, module, always.module, frame), owner=always.dotted)
+            return self._report("ModuleNotFoundError", (problem,), frame)
         if top in self.other and self.provider.exists(module) is Answer.NO:
             problem = self._problem("module", node, module, top, frame)
             return self._report("ModuleNotFoundError", (problem,), frame)
         return None
+
+    def _always_true(self, frame: Frame) -> Object | None:
+        """The function of another package that a condition around a statement asks whether something is there, and
+        that returns a tuple, which counts as true whatever is in it."""
+        values = (self.evaluate(test, frame) for test in frame.tests)
+        return next((value.by for value in values if isinstance(value, Several)), None)
 
     def _member(self, module: str, name: str, node: ast.AST, frame: Frame) -> tuple[Value, Raised | None]:
         """``module.name``, and what importing it raises."""

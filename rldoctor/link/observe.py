@@ -30,7 +30,7 @@ from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-_FORMAT = 8  # of what the cache keeps
+_FORMAT = 9  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 

@@ -44,13 +44,21 @@ class Settings:
         return f"{self.name}.{name}" if self.name else name
 
 
+@dataclass(frozen=True)
+class Several:
+    """A tuple of which only the length is known, and the function that returned it."""
+
+    size: int
+    by: Object
+
+
 class _NotKnown:
     def __repr__(self) -> str:
         return "NOT_KNOWN"
 
 
 NOT_KNOWN = _NotKnown()
-Value = Known | Module | Object | Settings | _NotKnown
+Value = Known | Module | Object | Settings | Several | _NotKnown
 
 TRUE, FALSE, NONE = Known(True), Known(False), Known(None)
 
@@ -59,4 +67,6 @@ def truth(value: Value) -> bool | None:
     """Whether a value counts as true; None where that is not known. Modules, classes and functions do."""
     if isinstance(value, Known):
         return bool(value.value)
+    if isinstance(value, Several):
+        return value.size > 0
     return True if isinstance(value, Module | Object) else None

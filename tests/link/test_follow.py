@@ -123,6 +123,54 @@ def test_a_trainers_own_answer_to_what_is_available(link: Link) -> None:
     assert link(least, {"trl/import_utils.py": utils}) == [f"import: trl/trainer/grpo_trainer.py:3 {FOUND}"]
 
 
+ASKS_IF_THERE = {
+    "trl/import_utils.py": """
+        from transformers.utils.import_utils import _is_package_available
+        _mergekit_available = _is_package_available("mergekit")
+        def is_mergekit_available():
+            return _mergekit_available
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "always"),
+    [
+        # transformers before and from 5.3 on
+        (
+            "(name, return_version=False) -> tuple[bool, str] | bool",
+            "if return_version:\n        return there, '1'\n    else:\n        return there",
+            False,
+        ),
+        ("(name, return_version=False) -> tuple[bool, str]", "return (there, '1')", True),
+        (
+            "(name, return_version=False) -> tuple[bool, str]",
+            "if return_version:\n        return there, '1'\n    else:\n        return there, None",
+            True,
+        ),
+        ("(name) -> tuple[bool, ...]", "return tuple(there)", False),
+        ("(name) -> tuple[bool, ...]", "if there:\n        return there, '1'", False),
+        ("(name) -> bool", "return there", False),
+    ],
+)
+def test_what_is_asked_for_always_is_not_there(link: Link, signature: str, body: str, always: bool) -> None:
+    utils = f"def _is_package_available{signature}:\n    there = find(name)\n    {body}\n"
+    packages = {**ASKS_IF_THERE, "transformers/utils/import_utils.py": utils}
+    trainer = (
+        "from ..import_utils import is_mergekit_available\nif is_mergekit_available():\n    import mergekit.merge\n"
+    )
+    said = (
+        "import: trl/trainer/grpo_trainer.py:3 always mergekit.merge"
+        " of transformers.utils.import_utils._is_package_available"
+    )
+    assert link(trainer, packages) == ([said] if always else [])
+    guarded = trainer.replace(
+        "    import mergekit.merge", "    try: import mergekit.merge\n    except ImportError: pass"
+    )
+    assert link(guarded, packages) == []
+    assert link(trainer, {**packages, "mergekit/merge.py": ""}) == []
+
+
 def test_functions_ask_only_when_they_are_called(link: Link) -> None:
     assert link(f"def old():\n    {GONE}", functions=True) == [f"call: trl/trainer/grpo_trainer.py:2 {FOUND}"]
 
