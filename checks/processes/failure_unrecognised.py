@@ -49,7 +49,7 @@ from rldoctor.api import (
     Reach,
     Severity,
 )
-from rldoctor.api.logs import LoggedException, package_of
+from rldoctor.api.logs import LoggedException, is_users, package_of
 from rldoctor.api.seeds import seed_topology
 
 from ..exceptions import fatal_frames, places, root_of
@@ -233,7 +233,15 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
         if last is not None and last.code and package_of(last.file, last.function) == package:
             yield _search(last.code, name, release, function)
     elif package is not None or not native:
-        yield _search(f"{link.type}: {link.message}" if link.message else link.type, name, release, function)
+        yield _search(_phrase(link), name, release, function)
+
+
+def _phrase(link: LoggedException) -> str:
+    """What to search for: the exception's words, or the line of an assertion that has none."""
+    asserted = link.frames[-1].code if link.frames and not is_users(link.frames[-1].file) else ""
+    if link.message or not asserted.startswith("assert "):
+        return f"{link.type}: {link.message}".removesuffix(": ")
+    return asserted
 
 
 def _of_services(root: LoggedException) -> Iterator[Fix]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 
+from rldoctor import untrusted
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.frameworks import packages
@@ -28,7 +30,7 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
     apart. ``versions`` are those that the log reveals."""
     held = case.packages.distributions if case.packages is not None else ()
     releases = {**{d.name: d.version for d in held}, **versions}
-    found = traced(root, releases)
+    found = traced(root, releases) or _by_its_line(root)
     return _reported(found, releases.get(found.place.package, ""), case) if found is not None else None
 
 
@@ -46,6 +48,37 @@ def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
         if found is not None:
             return found
     return None
+
+
+def _by_its_line(root: LoggedException) -> Trace | None:
+    """The place that a traceback itself shows: the line of an installed package that raises or asserts. No release is
+    known for it: the tables leave modules out, and there are packages without one."""
+    for link in reversed(root.chain):
+        inner = link.frames[-1] if link.frames else None
+        if inner is None or is_users(inner.file):
+            continue
+        package, module, type_ = package_of(inner.file), module_of(inner.file), link.type.rpartition(".")[2]
+        raises, asserts = _RAISES.match(inner.code), _ASSERTS.match(inner.code)
+        if not package or not module or not (raises["type"] == type_ if raises else asserts and type_ == _ASSERTION):
+            continue
+        test = _condition(asserts["test"]) if asserts else ""
+        place = Place(package, module, inner.function, type_, link.message, (f"not ({test})",) if test else (), ())
+        return Trace((place,), (), {})
+    return None
+
+
+_ASSERTION = "AssertionError"
+_RAISES = re.compile(r"raise (?:\w+\.)*(?P<type>\w+)\b")
+_ASSERTS = re.compile(r"assert\b\s*(?P<test>.*)")
+
+
+def _condition(test: str) -> str:
+    """What an assertion asks, from the one line of it that a traceback shows; empty where that is a part of it."""
+    try:
+        asserted = untrusted.python(f"assert {test}").body[0]
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    return ast.unparse(asserted.test) if isinstance(asserted, ast.Assert) else ""
 
 
 def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] | None:
@@ -85,7 +118,7 @@ def _by(homes: list[Place]) -> str:
     """Which release of a package raises it and where, for all the functions of it that do."""
     place = homes[0]
     if len(homes) == 1:
-        by = f"by {place.package} {_releases(place)} in {_where(place)}"
+        by = f"by {f'{place.package} {_releases(place)}'.rstrip()} in {_where(place)}"
         return f"{by}, {_when(place)}" if place.conditions else by
     named = ", ".join(map(_where, homes[:_MOST_HOMES]))
     return f"by {place.package} in one of {len(homes)} places: {named}{', …' if len(homes) > _MOST_HOMES else ''}"
@@ -102,7 +135,7 @@ def _evidence(found: Trace, release: str) -> Iterator[Evidence]:
     values = ", ".join(f"{name} = {value}" for name, value in found.values.items() if value)
     if values:
         yield Evidence(text=values, source="the message")
-    if release and not any(stands(one, release) for one in found.places):
+    if release and place.spans and not any(stands(one, release) for one in found.places):
         here = f"{place.package} {release}, which runs here, is not among the releases that have it"
         yield Evidence(text=here, source=source)
     others = (

@@ -44,7 +44,29 @@ def test_the_launchs_own_lines_are_named() -> None:
 def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     own = LOG.replace("/env/lib/python3.12/site-packages/trl/experimental/gold/gold_trainer.py", "/home/me/gold.py")
     assert "raised by trl" not in finding(own).message
-    assert "no known pattern" in finding(LOG.replace("Unknown vllm_mode: both", "it broke")).message
+    changed = finding(LOG.replace("Unknown vllm_mode: both", "it broke")).message
+    assert changed == "ValueError: it broke: raised by trl in trl.experimental.gold.gold_trainer.__init__"
+    assert finding(own.replace("Unknown vllm_mode: both", "it broke")).code == "RLD902"
+
+
+def test_a_place_that_no_table_has_is_read_from_the_traceback() -> None:
+    site = "/env/lib/python3.12/site-packages"
+    text = (
+        "Traceback (most recent call last):\n"
+        f'  File "{site}/vllm/model_executor/models/llama.py", line 124, in __init__\n'
+        "    assert self.total_num_kv_heads % tp_size == 0\nAssertionError\n"
+    )
+    place = "vllm.model_executor.models.llama.__init__"
+    found = finding(text)
+    assert found.message == (
+        f"AssertionError: raised by vllm in {place}, when `not (self.total_num_kv_heads % tp_size == 0)`"
+    )
+    assert 'search for "assert self.total_num_kv_heads % tp_size == 0"' in found.fixes[0].title
+    # The line may be the first of several, and what raised may be a line of Python's own.
+    cut = text.replace("self.total_num_kv_heads % tp_size == 0", "(")
+    assert finding(cut).message == f"AssertionError: raised by vllm in {place}"
+    divided = text.replace("assert self.total", "heads = self.total").replace("Assertion", "ZeroDivision")
+    assert finding(divided).message == "ZeroDivisionError: no known pattern"
 
 
 def test_what_a_package_without_a_table_raised_is_no_others() -> None:
