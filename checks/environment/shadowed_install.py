@@ -53,11 +53,13 @@ from rldoctor.api import (
 )
 from rldoctor.api.cuda import nccl_of
 from rldoctor.api.facts import Distribution
+from rldoctor.api.logs import is_installed
 from rldoctor.api.packages import matters, package_identity
+from rldoctor.api.releases import symbol_history
 
 from ..observed.imports import install, named
 from ..observed.logged_imports import link_of, weight
-from ..observed.moved_names import sought
+from ..observed.moved_names import Sought, sought
 
 check = Check("RLD109", "shadowed-install", __doc__)
 
@@ -216,7 +218,11 @@ def own_file_in_front(case: Case, event: LogEvent) -> Iterator[Finding]:
                 ),
             ),
         )
-    elif name.importer == name.package and name.name != "vLLMAsyncRollout":  # verl leaves it out: RLD101
+    elif (
+        name.importer == name.package
+        and name.name != "vLLMAsyncRollout"  # verl leaves it out: RLD101
+        and not _of_an_own_tree(event, name)
+    ):
         yield check.finding(
             f"{named(name.package, case)} does not find its own {name.said}: files of two releases are mixed, or a "
             "source checkout without its compiled parts stands in front",
@@ -231,6 +237,16 @@ def own_file_in_front(case: Case, event: LogEvent) -> Iterator[Finding]:
                 ),
             ),
         )
+
+
+def _of_an_own_tree(event: LogEvent, name: Sought) -> bool:
+    """Whether a checkout that somebody works on asks for what no release has: it was written there, and is missing
+    there. A compiled part is not written."""
+    link = link_of(event)
+    if link is None or not link.frames or is_installed(link.frames[-1].file):
+        return False
+    known = symbol_history(name.package, name.said)
+    return not name.said.rpartition(".")[2].startswith("_") and (known is None or not known.spans)
 
 
 @check.logged(

@@ -98,7 +98,8 @@ def _shadow(match: re.Match[str], top: str, file: str) -> str:
         return f"a file {top}.py stands in front of the package {top}"
     if file == "unknown location" and known:
         return f"a folder called {top} (without __init__.py) stands in front of the package"
-    own = file and file != "unknown location" and package_of(file) is None
+    # A tree that has the package's modules is a copy of it.
+    own = match["module"] == top and file and file != "unknown location" and package_of(file) is None
     if own and known and re.search(rf"(?:^|/){top}(?:\.py|/.*)$", file):
         return f"{file} stands in front of the package {top}"
     return ""

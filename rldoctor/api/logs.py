@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.logs.code_paths import is_users, package_of
+from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.model import Incident
 
@@ -12,6 +12,7 @@ __all__ = [
     "Incident",
     "LoggedException",
     "Origin",
+    "is_installed",
     "is_users",
     "package_of",
 ]

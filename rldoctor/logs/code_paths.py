@@ -32,9 +32,14 @@ _LIBRARY = expression(r"/lib(?:64)?/python\d[^/]*/|^<frozen|/python3\d+\.zip/")
 _CYTHON = expression(r"(?:init )?(?P<name>\w+)\.")
 
 
+def is_installed(file: str) -> bool:
+    """Whether a frame's file lies in an environment or in the standard library."""
+    return _INSTALLED.search(file) is not None
+
+
 def is_users(file: str) -> bool:
     """Whether a frame's file is neither installed nor part of a framework's checkout."""
-    if _INSTALLED.search(file):
+    if is_installed(file):
         return False
     # A user or a volume may be called like a package.
     return _CHECKOUT.search(_HOME.sub("/", file)) is None

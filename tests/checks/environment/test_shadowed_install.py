@@ -107,6 +107,31 @@ def test_a_source_checkout_without_its_extension() -> None:
     assert "does not find its own vllm._C" in finding(check, text).message
 
 
+@pytest.mark.parametrize(
+    ("asks", "name", "module"),
+    [
+        ("/home/user/rl/trl/trl/trainer/grpo_trainer.py", "is_judge_available", "trl.import_utils"),
+        ("/data/verl/verl/trainer/main_ppo.py", "load_own_reward", "verl.trainer.ppo.reward"),
+        ("/data/trl/trainer/grpo_trainer.py", "is_judge_available", "trl.import_utils"),  # a copy of the package alone
+        ("/home/user/rl/openrlhf/trainer/ray/launcher.py", "OwnStrategy", "openrlhf.utils.deepspeed"),
+    ],
+)
+def test_a_fork_that_lacks_what_was_written_in_it(asks: str, name: str, module: str) -> None:
+    top = module.partition(".")[0]
+    tree = asks.rpartition(f"/{top}/")[0]
+    text = f"cannot import name '{name}' from '{module}' ({tree}/{module.replace('.', '/')}.py)"
+    assert findings(check, raised("ImportError", text, f"{asks} <module>")) == []
+    # In an installed package nobody wrote it, and a name that releases have is of another release.
+    installed = asks.replace(tree, SITE)
+    assert "files of two releases" in finding(check, raised("ImportError", text, f"{installed} <module>")).message
+
+
+def test_a_checkout_of_files_of_two_releases() -> None:
+    text = "cannot import name 'is_rich_available' from 'trl.import_utils' (/home/user/rl/trl/trl/import_utils.py)"
+    mixed = raised("ImportError", text, "/home/user/rl/trl/trl/trainer/utils.py <module>")
+    assert "files of two releases" in finding(check, mixed).message
+
+
 def test_own_modules_may_be_called_as_one_likes() -> None:
     text = raised("ImportError", "cannot import name 'score' from 'rewards' (/home/user/rl/rewards.py)")
     assert findings(check, text) == []
