@@ -67,6 +67,8 @@ class Provider:
             return Answer.YES
         unknown = False
         for star in self._likely(names, name):
+            if self.exists(star) is Answer.NO:  # it stands where it never runs, for type checkers
+                continue
             answer = self.has(star, name, depth + 1)
             if answer is Answer.YES:
                 return answer

@@ -255,6 +255,28 @@ def test_a_lazy_package_gives_what_its_text_names(link: Link) -> None:
     assert found == ["import: trl/trainer/grpo_trainer.py:1 name AutoModelForVision2Seq of transformers"]
 
 
+def test_a_star_from_a_module_that_is_not_there_gives_nothing(link: Link) -> None:
+    lazy = """
+        import sys
+        from typing import TYPE_CHECKING
+        from .utils.lazy import _LazyModule
+        if TYPE_CHECKING:
+            from .utils.dummies import *
+        else:
+            sys.modules[__name__] = _LazyModule(__name__, {"integrations": ["is_wandb_available"]})
+        """
+    packages = {
+        "transformers/__init__.py": lazy,
+        "transformers/utils/lazy.py": "class _LazyModule: ...\n",
+        "transformers/integrations.py": "def is_wandb_available(): ...\n",
+    }
+    text = "from transformers import is_wandb_available, is_trackio_available\n"
+    assert link(text, packages) == ["import: trl/trainer/grpo_trainer.py:1 name is_trackio_available of transformers"]
+    # A package may put a module there itself.
+    aliased = {**packages, "transformers/__init__.py": lazy + '        alias(".utils.dummies")\n'}
+    assert link(text, aliased) == []
+
+
 def test_what_cannot_be_read_is_taken_to_be_well(link: Link) -> None:
     text = "from vllm.broken import anything\nfrom vllm.compiled import anything\n"
     assert link(text, {"vllm/broken.py": "def (:\n", "vllm/compiled.abi3.so": ""}) == []
