@@ -132,7 +132,7 @@ def _available(follower: Follower, spoken: str, node: ast.Call, arguments: list[
     least = keywords.get("min_version", arguments[0] if arguments else None)
     if least is None:
         # Some of these functions look at versions too; so only a package that is there is told, not which release.
-        return Known(True) if module in follower.other else NOT_KNOWN
+        return Known(True) if module in follower.other | follower.own else NOT_KNOWN
     at_hand = _parsed(follower.versions.get(module))
     wanted = _parsed(least.value) if isinstance(least, Known) else NOT_KNOWN
     return compared(ast.GtE(), at_hand, wanted)

@@ -35,6 +35,9 @@ OTHERS = frozenset(
     ]
 )
 
+# They stand between the trainers and what they look into, and fall with it: what they import is followed as well.
+_BETWEEN = frozenset({"peft"})
+
 
 def link(
     record: Framework, distribution: str, wanted: list[str], case: Case, sources: Sources, versions: dict[str, str]
@@ -42,7 +45,7 @@ def link(
     """What the ``wanted`` modules of one framework, and all that they import, look for and do not find."""
     below = {layer.package for layer in record.over}
     built_on = {m for other in frameworks() if other.name in below and other.trains for m in other.modules}
-    own = frozenset({*record.modules, *built_on})
+    own = frozenset({*record.modules, *built_on, *_BETWEEN})
     follower = Follower(sources, own, OTHERS - own, versions, case.environment)
     entries = [e for e in wanted if sources.search.find(e).kind is Kind.SOURCE]
     for entry in wanted:

@@ -54,6 +54,26 @@ def test_what_a_framework_puts_back_is_there(site: Site) -> None:
     assert missing(observe(case(site(files), "ms-swift", "trl", "vllm"))) == []
 
 
+@pytest.mark.parametrize(
+    "guard", ["", "from transformers.utils import is_peft_available\nif is_peft_available():\n    "]
+)
+def test_what_stands_between_the_trainer_and_another_package_is_linked(site: Site, guard: str) -> None:
+    files = {
+        **ENGINE,
+        "trl/trainer/grpo_trainer.py": f"{guard}from peft import PeftModel\n",
+        "peft/__init__.py": "from .peft_model import PeftModel\n",
+        "peft/peft_model.py": "from transformers import DynamicCache, HybridCache\nclass PeftModel: ...\n",
+        "transformers/__init__.py": "class DynamicCache: ...\n",
+        "transformers/utils.py": "def is_peft_available(): return find('peft')\n",
+    }
+    found = observe(case(site(files), "trl", "vllm", "peft", "transformers"))
+    assert missing(found) == ["HybridCache"]
+    assert isinstance(found, dict)
+    (problem,) = found["frameworks"][0]["problems"]
+    assert (problem["file"], problem["when"]) == ("peft/peft_model.py", "import")
+    assert missing(observe(case(site({**files, "trl/trainer/grpo_trainer.py": ""}), "trl", "vllm", "peft"))) == []
+
+
 def test_no_framework_no_links(site: Site) -> None:
     assert isinstance(observe(case(site(ENGINE), "vllm")), Absent)
 
