@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -10,7 +11,8 @@ import pytest
 
 from rldoctor import reads
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting, Unknown, find
-from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles
+from rldoctor.api.results import CheckResult
+from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles, Series
 from rldoctor.catalogue import example
 from rldoctor.catalogue.check import Detector
 from rldoctor.facts.environment import is_allowed
@@ -207,10 +209,10 @@ def _without_model_facts(case: Case, model: ModelFiles) -> Iterator[tuple[str, C
         yield f"model.config.{key}", replace(case, model=replace(model, config=config))
 
 
-def alone(check: Check, detector: Detector, case: Case) -> Outcome:
+def alone(check: Check, detector: Detector, case: Case) -> CheckResult:
     lone = Check(check.code, check.name, check.doc)
     lone.detectors = [detector]
-    return judge_one(lone, case).outcome
+    return judge_one(lone, case)
 
 
 def read_in_passing(check: Check, detector: Detector, case: Case, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -233,7 +235,7 @@ def read_in_passing(check: Check, detector: Detector, case: Case, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr(reads, "listening", spying)
-        outcome = alone(check, detector, case)
+        outcome = alone(check, detector, case).outcome
     return set().union(*(one.facts for one in heard)) if outcome is Outcome.PASS else set()
 
 
@@ -249,9 +251,86 @@ def test_no_pass_survives_the_loss_of_a_fact_that_it_read(monkeypatch: pytest.Mo
                     if name in facts:
                         section = name.partition(".")[0]
                         taken[section] = taken.get(section, 0) + 1
-                        if alone(check, detector, lesser) is Outcome.PASS:
+                        if alone(check, detector, lesser).outcome is Outcome.PASS:
                             survived.add(f"{check.code} {detector.judge.__name__} {name}")
     assert min(taken[section] for section in ("packages", "gpus", "host", "model", "plan")) > 20, taken
     assert sorted(survived - BESIDE.keys()) == []
     # A bundle keeps the variables that are known to matter: another one would always seem unset.
     assert Variables.asked and sorted(name for name in Variables.asked if not is_allowed(name)) == []
+
+
+# A run in which every metric that a check asks for is logged and well.
+LOGGED = {
+    "clipped_ratio": 0.05,
+    "completion_length_max": 512.0,
+    "completion_length_mean": 300.0,
+    "entropy": 0.4,
+    "frac_reward_zero_std": 0.1,
+    "grad_norm": 0.5,
+    "kl": 0.02,
+    "learning_rate": 1e-6,
+    "loss": 0.1,
+    "reward": 0.5,
+    "reward_std": 0.2,
+    "sampled_groups": 8.0,
+    "sampled_groups_identical": 0.0,
+    "sampling_kl": 0.001,
+    "sampling_logp_difference_mean": 0.01,
+    "sampling_prob_correlation": 0.999,
+    "sampling_prob_difference_mean": 0.002,
+    "sampling_prob_error": 1.0,
+}
+# What is read beside the metrics that decide, and why.
+BESIDE_METRICS = {
+    "RLD311 logged_groups entropy": "says how likely equal completions are",
+    "RLD502 distance grad_norm": "leaves the question to gradient_norm",
+    "RLD503 cut_off completion_length_max": "says how many steps a finding takes",
+    "RLD504 left_its_range frac_reward_zero_std": "says which fall of the reward is one",
+}
+# Rewards differ, and the run diverges, by any one of several measures.
+EITHER = ("frac_reward_zero_std", "reward", "reward_std")
+BESIDE_METRICS |= {f"RLD501 no_advantage {name}": "one of several measures" for name in EITHER}
+BESIDE_METRICS |= {f"RLD502 gradient_norm {name}": "one of several measures" for name in EITHER}
+BESIDE_METRICS |= {
+    f"RLD503 cut_off {name}": "says from which step on a run has diverged"
+    for name in ("entropy", "grad_norm", "kl", "loss", *EITHER)
+}
+
+
+class Metrics(dict[str, Series]):
+    """The metrics of a run; what is asked of any of them is noted."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        reads.note(f"metrics.{name}")
+        return super().get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        reads.note(f"metrics.{name}")
+        return super().__contains__(name)
+
+
+def series(name: str, value: float) -> Series:
+    values = tuple(value * (1 + 0.01 * (step % 3)) if value < 0.5 else value for step in range(30))
+    return Series(key=name, steps=tuple(range(1, 31)), values=values)
+
+
+def test_no_pass_says_the_same_of_a_run_without_a_metric_that_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = {name: series(name, value) for name, value in LOGGED.items()}
+    case = Case(metrics=Metrics(run))
+    survived, passed = set(), 0
+    for check in REGISTRY.checks.values():
+        for detector in check.detectors:
+            facts = read_in_passing(check, detector, case, monkeypatch)
+            said = alone(check, detector, case)
+            for name in run:
+                if f"metrics.{name}" not in facts:
+                    continue
+                passed += 1
+                others = {other: one for other, one in run.items() if other != name}
+                nothing = replace(run[name], values=(math.nan,) * 30)
+                for lesser in (others, {**others, name: nothing}):
+                    told = alone(check, detector, replace(case, metrics=Metrics(lesser)))
+                    if (told.outcome, told.reason) == (Outcome.PASS, said.reason):
+                        survived.add(f"{check.code} {detector.judge.__name__} {name}")
+    assert passed > 20
+    assert sorted(survived - BESIDE_METRICS.keys()) == []

@@ -174,8 +174,9 @@ def seeds_of_requests(case: Case) -> Iterator[Finding | Reach]:
 def logged_groups(case: Case) -> Iterator[Finding | Reach]:
     """Completions that the log shows beside each other."""
     run = Run.of(case)
-    groups, identical = run.at("sampled_groups"), run.at("sampled_groups_identical")
-    seen, same = int(sum(groups.values())), int(sum(identical.values()))
+    groups, identical = finite(run.at("sampled_groups")), finite(run.at("sampled_groups_identical"))
+    seen = int(sum(count for step, count in groups.items() if step in identical))
+    same = int(sum(identical.values()))
     entropy = mean({step: value for step, value in finite(run.at("entropy")).items() if step in groups})
     if same == seen < FEWEST_GROUPS:
         raise NotChecked(f"too few logged groups of several completions to tell: {seen}")

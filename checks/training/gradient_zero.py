@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, NotChecked, Reach, Severity
 
 from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of
 
@@ -55,7 +55,11 @@ def gradient_norm(case: Case) -> Iterator[Finding | Reach]:
     steps = [step for step in norms if reported.get(step)]
     if not reported:
         raise NotApplicable("whether rewards differ within groups is not logged")
-    if not steps or any(norms.values()):
+    if not norms:
+        raise NotChecked("the gradient norm is NaN at every step")
+    if not steps and not any(norms.values()):
+        raise NotApplicable("rewards differ at none of the steps with a gradient norm (RLD501)")
+    if any(norms.values()):
         yield Reach(f"the gradient norm is above 0 at {sum(1 for v in norms.values() if v)} of {steps_of(len(norms))}")
         return
     masked = mean(run.at("clipped_ratio")) >= ALL_CUT
@@ -74,9 +78,11 @@ def learning_rate(case: Case) -> Iterator[Finding | Reach]:
     """A rate of 0 that lasts longer than a warm-up's first steps."""
     run = Run.of(case)
     rates = finite(run.at("learning_rate"))
-    if len(rates) < FEWEST or any(rates.values()):
-        yield Reach(f"the learning rate reaches {max(rates.values(), default=0):.4g}")
+    if any(rates.values()):
+        yield Reach(f"the learning rate reaches {max(rates.values()):.4g}")
         return
+    if len(rates) < FEWEST:
+        raise NotChecked(f"a learning rate of 0 is logged at {steps_of(len(rates))}: a warm-up may begin so")
     first, last = min(rates), max(rates)
     yield check.finding(
         f"the learning rate is 0 at all {steps_of(len(rates))} since step {first}: no update changes the weights",
@@ -95,9 +101,13 @@ def distance(case: Case) -> Iterator[Finding | Reach]:
     moved = [step for step, rate in rates.items() if rate > 0]
     after = {step: value for step, value in distances.items() if moved and step > moved[0]}
     norms = run.at("grad_norm")
-    if len(after) < STILL_STEPS.of(case) or any(after.values()) or not any(norms.get(step, 1) for step in after):
-        yield Reach(f"KL up to {max(after.values(), default=0):.4g} over {steps_of(len(after))} after the first update")
+    if any(after.values()):
+        yield Reach(f"KL up to {max(after.values()):.4g} over {steps_of(len(after))} after the first update")
         return
+    if len(after) < STILL_STEPS.of(case):
+        raise NotChecked(f"KL is logged at {steps_of(len(after))} after the first update: too few to tell")
+    if not any(norms.get(step, 1) for step in after):
+        raise NotApplicable("the gradient norm is 0 at these steps too: what is not updated keeps its distance")
     first, last = min(after), max(after)
     yield check.finding(
         f"the KL divergence from the reference is exactly 0 at all {steps_of(len(after))} after the first update: the "

@@ -82,7 +82,9 @@ def left_its_range(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no loss, gradient norm, KL, entropy or reward is logged")
     signs = sorted(_signs(run), key=lambda sign: (sign.severity is not Severity.ERROR, sign.step))
     if not signs:
-        yield Reach(f"{', '.join(n for n in (*UPDATE, *REWARD) if run.has(n))} stay finite and in range")
+        logged = [name for name in (*UPDATE, *REWARD) if run.has(name)]
+        steps = {step for name in logged for step in run.at(name)}
+        yield Reach(f"{', '.join(logged)} stay finite and in range at {steps_of(len(steps))}")
         return
     yield check.finding(
         "; ".join(sign.what for sign in signs),

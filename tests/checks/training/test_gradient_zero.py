@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 
-from rldoctor.api import Case, Finding, Severity
+from rldoctor.api import Case, Finding, Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.loaded import REGISTRY
 
@@ -79,3 +80,20 @@ def test_no_gradient_without_a_signal_is_another_matter(made: Made) -> None:
 def test_where_all_is_cut_off_nothing_is_said_of_frozen_parameters(made: Made) -> None:
     (finding,) = findings(made(grad_norm=[0.0] * 4, reward_std=[0.2] * 4, clipped_ratio=[1.0] * 4))
     assert [("completion limit" in fix.title) for fix in finding.fixes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("series", "reason"),
+    [
+        ({"grad_norm": [math.nan] * 6, "reward_std": [0.2] * 6}, "the gradient norm is NaN at every step"),
+        ({"learning_rate": [0.0, 0.0]}, "a learning rate of 0 is logged at 2 steps: a warm-up may begin so"),
+    ],
+)
+def test_too_little_is_no_pass(made: Made, series: dict[str, list[float]], reason: str) -> None:
+    result = judge_one(check, made(**series))
+    assert (result.outcome, result.reason) == (Outcome.NOT_CHECKED, reason)
+
+
+def test_few_steps_after_the_first_update_are_named(made: Made) -> None:
+    result = judge_one(check, made(learning_rate=[1e-6] * 4, kl=[0.0] * 4))
+    assert result.reason is not None and "KL is logged at 3 steps after the first update: too few" in result.reason
