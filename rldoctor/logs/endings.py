@@ -44,6 +44,8 @@ _TRAINERS_BAR = re.compile(
 _STARTS = re.compile(
     r"(?i:\b(?:load|shard|weight|captur|compil|fetch|download|upload|token|map\b|filter|preprocess|split|cudagraph|warm))"
 )
+# uvicorn's last words, behind a shutdown that somebody asked for and behind one that a failure brought.
+_SERVER_ENDED = re.compile(r"\s*Finished server process \[\d+\]")
 _COUNTED = re.compile(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
     r"|(?:^|\s)step:(?P<alone>\d+) - "
@@ -100,7 +102,10 @@ def ended(
     # A script says "done" behind everything; where something ran and nothing speaks against it, it is believed.
     if any(piece.record.done for piece in pieces):
         return replace(incident, kind="finished")
-    return replace(incident, kind="unfinished", stage=incident.stage if _begun(pieces, at) else "start")
+    begun = _begun(pieces, at)
+    if begun and any(_SERVER_ENDED.match(line.text) for _, _, line in _lines(pieces)):
+        return replace(incident, kind="finished")
+    return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
 
 
 def _process(event: LogEvent) -> str | None:

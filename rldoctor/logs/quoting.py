@@ -40,6 +40,10 @@ _CODE = re.compile(
     r"\s*(?:(?:async )?def \w+\(.*|class \w+.*:|try:|(?:except|elif|if|for|while|with) .+:|else:|"
     r"raise \w+\(.*|return .+))$"
 )
+# What git shows of a history.
+_HISTORY = re.compile(
+    r"[* |/\\]{0,20}(?:commit [0-9a-f]{7,40}\b|Author: .+<\S+>$|(?:Author|Commit)?Date:  |[0-9a-f]{7,12} \S)"
+)
 _FEWEST_MARKS = 5
 
 # Labels that open a shown sample and what closes it again: a field in brackets, or a title.
@@ -114,7 +118,7 @@ class Samples:
 
 
 def is_document(lines: Sequence[Line]) -> bool:
-    """Whether the text is Markdown or Python that somebody wrote, and no program wrote a record in it: it speaks of
-    failures, and quotes what runs print."""
-    marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE))
+    """Whether the text is Markdown, Python or a history that somebody wrote, and no program wrote a record in it: it
+    speaks of failures, and quotes what runs print."""
+    marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE, _HISTORY))
     return marks >= _FEWEST_MARKS and not any(line.level or line.tag or line.origin.pid for line in lines)

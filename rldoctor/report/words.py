@@ -43,7 +43,11 @@ def headline(report: Report) -> str:
         return head(report.findings[0], report.incident)
     aside = f" beside {len(report.ignored)} set aside" if report.ignored else ""
     if report.incident is not None:
-        return f"{ending(report.incident)}: no problem found in {report.target}{aside}"
+        # Of a run that has not ended well nothing is said that a green light could be taken for.
+        open_ = report.incident.kind == "unfinished"
+        what = f"no failure in {report.target}" if open_ else f"no problem found in {report.target}"
+        elsewhere = " (if it has ended, dmesg or the scheduler's log may say why)" if open_ else ""
+        return f"{ending(report.incident)}: {what}{aside}{elsewhere}"
     return f"passed: no problem found{aside}: {report.target}"
 
 

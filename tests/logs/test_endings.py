@@ -150,6 +150,61 @@ def test_a_document_that_speaks_of_a_failure_is_no_log() -> None:
     assert (incident(text).kind, codes(text)) == ("unknown", [])
 
 
+BLOCK = f"```text\n{REWARD_RAISES}```\n"
+SET_IN = "".join(f"    {line}\n" for line in REWARD_RAISES.splitlines())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# Acme\n\n## Installation\n\n```\npip install acme\n```\n\n## Usage\n\nIt may say\n\n{BLOCK}\n",
+        f"# Acme\n\n## Features\n\n- fast\n\n## Reproduction\n\n{BLOCK}\n## License\n\nMIT\n",
+        f"# Troubleshooting\n\n## A reward lacks a column\n\n{BLOCK}\nname it.\n",
+        f"# 常见问题\n\n{BLOCK}\n",
+        f"Install\n=======\n\nFAQ\n===\n\nIt stops with::\n\n{SET_IN}\nName the column.\n",
+    ],
+    ids=["README", "README with a reproduction", "troubleshooting", "Chinese", "reStructuredText"],
+)
+def test_a_failure_in_a_guide_is_an_example(text: str) -> None:
+    assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"### Describe the bug\n\n{BLOCK}\n### Before submitting\n\n- [x] I read the FAQ\n",
+        f"# Installation fails\n\nI followed the README.\n\n{BLOCK}\nAny idea?\n",
+        f"### Is there an existing answer for this in FAQ?\n\n- [x] no\n\n### Current Behavior\n\n{BLOCK}",
+        f"## Setup\n\n8xH100\n\n## Requirements\n\nvllm 0.9\n\n## Error log\n\n{BLOCK}",
+        f"## 问题描述\n\n{BLOCK}\n## 安装环境\n\nvllm 0.9\n",
+        f"==== Installation ====\nok\n==== Usage ====\n{REWARD_RAISES}",
+    ],
+    ids=["bug", "installation fails", "FAQ was read", "environment", "Chinese", "a script's own titles"],
+)
+def test_a_failure_in_a_report_happened(text: str) -> None:
+    assert (incident(text).kind, incident(text).exception) == ("crashed", "KeyError: 'answer'")
+
+
+def test_a_history_of_changes_is_no_log() -> None:
+    changes = ("Fix CUDA out of memory in rollout", "EngineCore encountered a fatal error. is caught")
+    told = "".join(
+        f"commit {i}2ab34cd\nAuthor: A <a@example.org>\nDate:   Mon Jun 2 2025\n\n    {change}\n\n"
+        for i, change in enumerate(changes)
+    )
+    assert codes(told) == []
+
+
+def test_a_server_that_answered_and_was_ended_has_finished() -> None:
+    answered = 'INFO:     127.0.0.1:51122 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    ended = (
+        "INFO:     Shutting down\nINFO:     Application shutdown complete.\nINFO:     Finished server process [41]\n"
+    )
+    assert incident(answered + ended).kind == "finished"
+    assert incident(answered).kind == "unfinished"
+    failure = "ERROR 11-20 21:24:36 [core.py:700] EngineCore encountered a fatal error.\n"
+    assert incident(answered + failure + ended).kind == "crashed"
+
+
 def test_what_a_model_says_in_words_is_no_failure() -> None:
     told = "Prompt: why does it stop?\nAnswer: Because CUDA out of memory is raised when it is full.\n"
     assert codes(told * 3) == []

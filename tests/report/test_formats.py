@@ -239,7 +239,12 @@ def test_a_warning_alone_says_what_it_is() -> None:
     ("kind", "step", "first"),
     [
         ("finished", None, "finished: no problem found in run.log"),
-        ("unfinished", "7 of 9", "cut off or still running at step 7 of 9: no problem found in run.log"),
+        (
+            "unfinished",
+            "7 of 9",
+            "cut off or still running at step 7 of 9: no failure in run.log (if it has ended, dmesg or the scheduler's"
+            " log may say why)",
+        ),
     ],
 )
 def test_how_a_run_ended_that_has_no_finding(kind: str, step: str | None, first: str) -> None:

@@ -30,6 +30,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("pager", frames.paged),
     Layer("times apart", frames.apart),
     Layer("folded lines", folds.folded),
+    Layer("guide", documents.guide),
     Layer("Markdown", documents.fences),
     Layer("box", frames.boxed),
     Layer("another's logger", streams.logged),

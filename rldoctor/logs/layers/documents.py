@@ -43,6 +43,31 @@ _FENCE = re.compile(
 _OPENED = re.compile(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
 _GLUED = re.compile(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
 _FARTHEST = 60
+# A heading of Markdown, or of reStructuredText with the line below it.
+_HEADING = re.compile(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
+_UNDERLINE = re.compile(rb"[=~^*-]{3,}[ \t\r]*$")
+# Headings of what tells how a program is used; those of the first kind stand in nothing else.
+_HELPS = re.compile(
+    rb"(?i)^(?!.*\bexisting\b).*\b(?:trouble-?shooting|faqs?|frequently asked|"
+    rb"(?:common|known) (?:problems|issues|errors|pitfalls))\b" + "|常见问题|故障排查|常見問題".encode()
+)
+_EXPLAINS = re.compile(
+    rb"(?i)\b(?:install(?:ation|ing)?|usage|quick[- ]?start|getting started|license|licence|features|contributing|"
+    rb"requirements|prerequisites|change-?log|citation|acknowledge?ments?|table of contents|documentation|"
+    rb"supported (?:models|algorithms)|roadmap|what'?s new)\b" + "|安装|使用方法|快速开始|许可证|引用".encode()
+)
+# Headings of what reports that something failed.
+_REPORTS = re.compile(
+    rb"(?i)\b(?:describe the \w+|bug|reproduc\w+|(?:expected|actual|current) behaviou?r|what happened|existing \w+|"
+    rb"error|logs?|traceback|stack ?trace|system info\w*|your current environment|additional context|before submitting|"
+    rb"screenshots?)\b" + "|问题描述|复现|当前行为|期望行为|报错|日志".encode()
+)
+_FEWEST_HEADINGS = 2
+# The lines of a block of code: between fences, or set in behind an empty line.
+_EXAMPLE = re.compile(
+    rb"(?m)^[ ]{0,8}(?P<fence>```+|~~~+)[^\n]*\n(?:[^\n]*\n)*?[ ]{0,8}(?P=fence)[`~ \t\r]*$"
+    rb"|(?:(?<=\n\n)|(?<=\n\r\n))(?:(?:[ ]{4}|\t)[^\n]*(?:\n|$)|[ \t\r]*\n(?=[ ]{4}|\t))+"
+)
 # Among other lines, so many that are quoted are a quotation. A Python prompt is none.
 _FEWEST_QUOTED = 4
 _QUOTED = re.compile(rb"[ \t]*>(?!>>)[ ]?")
@@ -123,6 +148,29 @@ def _without_entities(text: bytes) -> bytes:
         else line
         for line in text.split(b"\n")
     )
+
+
+def guide(lines: Sequence[bytes]) -> Strip | None:
+    """A document about the use of a program: what stands in its blocks of code are examples, and happened to nobody
+    here. A report of a failure has headings of its own."""
+    titles = [title for title in map(_title, lines, [*lines[1:], b""]) if title is not None]
+    helps = sum(1 for title in titles if _HELPS.search(title))
+    explains = sum(1 for title in titles if _EXPLAINS.search(title))
+    reports = sum(1 for title in titles if _REPORTS.search(title) and not _HELPS.search(title))
+    if not (helps or explains >= _FEWEST_HEADINGS) or reports >= helps + explains:
+        return None
+    text = b"\n".join(lines) + b"\n"
+    return None if any(map(of_program, _EXAMPLE.sub(b"", text).split(b"\n"))) else _without_examples
+
+
+def _title(line: bytes, below: bytes) -> bytes | None:
+    if (heading := _HEADING.match(line)) is not None:
+        return heading["title"]
+    return line if line[:1].isalnum() and _UNDERLINE.match(below) and len(below.strip()) >= len(line.strip()) else None
+
+
+def _without_examples(text: bytes) -> bytes:
+    return _EXAMPLE.sub(lambda block: b"\n" * block[0].count(b"\n"), text)
 
 
 def fences(lines: Sequence[bytes]) -> Strip | None:
