@@ -21,7 +21,7 @@ def nodes_there(case: Case, plan: RolloutPlan) -> tuple[int | None, tuple[Eviden
     those that the case names."""
     nodes, asked = named(case), plan.value(NODES)
     if nodes is not None and not (isinstance(asked, int) and asked < nodes):
-        return nodes, (Evidence(text=f"{nodes} node(s)", source="nodes"),)
+        return nodes, (Evidence(text=f"{nodes} node{'' if nodes == 1 else 's'}", source="nodes"),)
     return plan.value(NODES), cite(plan, NODES)
 
 

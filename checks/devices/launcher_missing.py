@@ -38,7 +38,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Finding,
+    Fix,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    plan_of,
+)
 
 from ..declared.devices import VISIBLE, visible
 from ..declared.lone_process import Fate, fates, loads_itself, refused_by_accelerate
@@ -77,13 +90,19 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
         fixes=(
             Fix(
                 title="start one process for each device" + (", with a newer TRL" if move else ""),
-                commands=(*move, f"accelerate launch --num_processes {len(seen)} {plan.entry} ..."),
+                commands=(*move, f"accelerate launch --num_processes {len(seen)} {_program(plan)} ..."),
                 side_effects="the batch counts with the number of processes",
             ),
             Fix.unsafe("or show the process one device", {VISIBLE: seen.ids[0]}),
         ),
         url="https://github.com/huggingface/trl/issues/3181",
     )
+
+
+def _program(plan: RolloutPlan) -> str:
+    """What a launcher is given to start: a script, or a module behind -m."""
+    module = "." in plan.entry and "/" not in plan.entry and not plan.entry.endswith(".py")
+    return f"-m {plan.entry}" if module else plan.entry
 
 
 # torch's ``_env_rendezvous_handler`` names the first variable that it misses; RANK is the first it asks for.

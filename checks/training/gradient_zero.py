@@ -130,8 +130,8 @@ def _remedies(masked: bool) -> Iterator[Fix]:
         "and the adapter is active, and that nothing is frozen or detached"
     )
     yield Fix(
-        title="keep the trained weights in float32, or raise the learning rate: bfloat16 drops updates below a "
-        "hundredth of a weight",
+        title="keep the trained weights in float32, or raise the learning rate (bfloat16 drops updates below a "
+        "hundredth of a weight)",
         edits=(Edit(option="trainer.param_dtype", value="float32"),),
         side_effects="twice the memory for the trained weights",
     )

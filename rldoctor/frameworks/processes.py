@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rldoctor.counted import counted
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved, convert, scalar, whole
 from rldoctor.frameworks.draft import Draft
@@ -41,10 +42,10 @@ def processes(draft: Draft) -> None:
     """Processes per node from the total and the nodes, and the total from the other two."""
     total, nodes, each = (draft.value(name) for name in ("process.total", "process.nnodes", "process.nproc"))
     if total and total % (nodes or 1) == 0:
-        how = f"{total} processes on {nodes or 1} node(s)"
+        how = f"{total} processes on {counted(nodes or 1, 'node')}"
         draft.derive("process.nproc", total // (nodes or 1), how, "process.total", "process.nnodes")
     elif each:
-        how = f"{each} processes on each of {nodes or 1} node(s)"
+        how = f"{each} processes on each of {counted(nodes or 1, 'node')}"
         draft.derive("process.total", each * (nodes or 1), how, "process.nproc", "process.nnodes")
 
 

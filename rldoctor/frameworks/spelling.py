@@ -98,6 +98,8 @@ def _in_place(dialect: Dialect, edit: Edit, setting: Setting, plan: RolloutPlan)
     native = ".".join((_key(setting), *setting.path)) if setting.form is not Form.YAML else _key(setting)
     found = dialect.rule(native)
     rule = found[1] if found is not None and found[0] == edit.option else Rule(edit.option)
+    if edit.value is None and setting.form is Form.OPTION and not setting.path:
+        return Spelling(text=f"without {key}", reason=f"{key} is taken out by hand")
     if rule.read is not None and rule.write is None:
         return Spelling(text=f"{key}: {edit.value}", reason=f"{key} has no exact counterpart of {plain(edit.option)}")
     value = rule.native(edit.value)

@@ -47,7 +47,7 @@ def said(dates: Mapping[str, tuple[str, ...]], root: LoggedException | None) -> 
     if dates:
         spans = ((package, releases[0], releases[-1]) for package, releases in dates.items())
         named = (f"{package} {first if first == last else f'{first} to {last}'}" for package, first, last in spans)
-        yield f"releases by the traceback's line numbers: {', '.join(named)}"
+        yield f"the traceback's line numbers are those of {', '.join(named)}"
     inner = root.frames[-1] if root is not None and root.frames else None
     position = _position(inner) if inner is not None else None
     table = _table(_named(position)) if position is not None else None

@@ -42,7 +42,7 @@ def _finding(finding: Finding) -> list[str]:
         place = escaped(words.source(evidence))
         lines.append(f"- {finding.grade.value}: {escaped(evidence.text)}" + (f" ({place})" if place else ""))
     for fix in finding.fixes:
-        copied = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
+        copied = words.copied(fix)
         who = words.applied(fix)
         lines += ["", f"Fix{f' ({who})' if who else ''}: {escaped(fix.title)}"]
         lines += ["", *fenced("\n".join(copied))] if copied else []

@@ -118,7 +118,7 @@ def _print_fix(console: Console, fix: Fix) -> None:
     for edit in fix.edits:
         where = f"{words.shown_path(edit.file)}:{edit.line}  " if edit.file and edit.line else ""
         _verbatim(console, f"{where}{words.spelled(edit)}")
-    for command in fix.commands:
+    for command in words.commands(fix):
         _verbatim(console, command)
     if fix.side_effects:
         _indented(console, Text(f"side effects: {fix.side_effects}", style="dim"), 4)
@@ -126,7 +126,7 @@ def _print_fix(console: Console, fix: Fix) -> None:
 
 def _print_in_one_line(console: Console, fix: Fix, title: str) -> None:
     """A fix in one line, after its title as it is said here."""
-    texts = [*(words.spelled(edit) for edit in fix.edits), *fix.commands]
+    texts = words.copied(fix)
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""

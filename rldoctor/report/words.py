@@ -156,6 +156,17 @@ def spelled(edit: Edit) -> str:
     return edit.spelled or f"{edit.option} = {edit.value}"
 
 
+def commands(fix: Fix) -> list[str]:
+    """The commands of a fix, without those that an edit of it spells already."""
+    spelled_already = {spelled(edit) for edit in fix.edits}
+    return [command for command in fix.commands if command not in spelled_already]
+
+
+def copied(fix: Fix) -> list[str]:
+    """All that a fix gives to copy."""
+    return [*(spelled(edit) for edit in fix.edits), *commands(fix)]
+
+
 def rest(report: Report) -> str:
     """What else there is, in one line."""
     found = report.findings

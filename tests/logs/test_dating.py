@@ -54,7 +54,7 @@ def test_one_release_is_a_version() -> None:
     version, notes = reported(triaged(("core", "step", 45), ("worker", "run", 60)))
     assert version == "0.8.2"
     assert notes == (
-        "releases by the traceback's line numbers: vllm 0.8.2 to 0.8.2.post1",
+        "the traceback's line numbers are those of vllm 0.8.2 to 0.8.2.post1",
         "run of vllm.worker is not in releases after 0.8.2.post1",
     )
 
@@ -62,7 +62,7 @@ def test_one_release_is_a_version() -> None:
 def test_several_releases_are_reported_and_no_version() -> None:
     version, notes = reported(triaged(("core", "step", 45), ("core", "add", 65)))
     assert version is None
-    assert notes == ("releases by the traceback's line numbers: vllm 0.8.1 to 0.8.2.post1",)
+    assert notes == ("the traceback's line numbers are those of vllm 0.8.1 to 0.8.2.post1",)
 
 
 def test_what_the_log_says_of_itself_counts_more() -> None:
@@ -92,4 +92,4 @@ def test_a_framework_whose_module_is_called_otherwise(tmp_path: Path) -> None:
     site = "/e/lib/python3.12/site-packages/swift/core.py"
     frames = [f'  File "{site}", line {line}, in {function}\n    x()' for function, line in (("step", 15), ("add", 45))]
     report = triage_text("\n".join(["Traceback (most recent call last):", *frames, "ValueError: it broke"]))
-    assert "releases by the traceback's line numbers: ms-swift 3.1.0" in report.notes
+    assert "the traceback's line numbers are those of ms-swift 3.1.0" in report.notes

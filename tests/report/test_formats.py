@@ -235,6 +235,14 @@ def test_a_warning_alone_says_what_it_is() -> None:
     assert "--fail-on" not in shown(replace(REPORT, ranked=(BUDGET,)))
 
 
+def test_a_command_that_an_edit_spells_is_shown_once() -> None:
+    edit = Edit(option="env.LD_PRELOAD", value=None, spelled="unset LD_PRELOAD")
+    twice = replace(BUDGET, fixes=(Fix(title="unset it", edits=(edit,), commands=("unset LD_PRELOAD", "env")),))
+    for format_ in ("rich", "markdown", "html"):
+        shown = report.renderer(format_)(replace(REPORT, ranked=(twice,)))
+        assert shown.count("unset LD_PRELOAD") == 1, format_
+
+
 @pytest.mark.parametrize(
     ("kind", "step", "first"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from rldoctor.counted import counted
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
@@ -131,7 +132,7 @@ def _placement(draft: Draft) -> None:
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     if not nodes or not each:
         return
-    total, how = nodes * each, f"{nodes} node(s) x {each} devices"
+    total, how = nodes * each, f"{counted(nodes, 'node')} x {each} devices"
     for option in ("placement.trainer_gpus", "placement.engine_gpus", "ray.gpus_needed"):
         draft.derive(option, total, how, "placement.gpus_per_node", "placement.nodes")
     # main.py: Runner; ResourcePoolManager.create_resource_pool: a group for each node, with one core for each device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rldoctor.counted import counted
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.place import megatron, on_ray, serves, world
 from rldoctor.frameworks.releases import between, within
@@ -81,7 +82,7 @@ def _sequences(draft: Draft) -> None:
     # In these releases vllm_max_num_seqs is not looked at.
     fixed = between(draft, "ms-swift", "3.5", "3.11")
     if each and steps:
-        how = f"{each} per device x {ranks} ranks x {steps} steps"
+        how = f"{each} per device x {counted(ranks, 'rank')} x {counted(steps, 'step')}"
         inputs = ("batch.per_device", "batch.steps_per_generation", "engine.tensor_parallel_size")
         (draft.override if fixed else draft.derive)("engine.max_num_seqs", each * ranks * steps, how, *inputs)
     elif fixed:

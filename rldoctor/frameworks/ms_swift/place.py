@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rldoctor.counted import counted
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.processes import processes
 from rldoctor.frameworks.releases import between
@@ -169,7 +170,7 @@ def _workers(draft: Draft) -> None:
             draft.override("placement.trainer_devices", seen[:each], "the first devices", "env.CUDA_VISIBLE_DEVICES")
             draft.derive("placement.engine_devices", seen[each:], "the last devices", "env.CUDA_VISIBLE_DEVICES")
         if nodes:
-            how = f"{workers} inference workers on each of {nodes} node(s)"
+            how = f"{workers} inference workers on each of {counted(nodes, 'node')}"
             draft.derive("placement.engine_gpus", workers * nodes, how, "placement.engines", "process.nnodes")
             draft.override("placement.engines", workers * nodes, how, "process.nnodes")
             return

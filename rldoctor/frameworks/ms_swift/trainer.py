@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from rldoctor.counted import counted
 from rldoctor.formats.values import convert
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.ms_swift.place import megatron, serves, world
@@ -73,10 +74,10 @@ def _huggingface(draft: Draft) -> None:
         draft.derive("batch.steps_per_generation", given // (each * total), f"{given} completions / ({how})", *inputs)
     steps = draft.value("batch.steps_per_generation")
     if steps:
-        whole = f"{how} x {steps} steps"
+        whole = f"{how} x {counted(steps, 'step')}"
         draft.derive("batch.generation", each * total * steps, whole, *inputs, "batch.steps_per_generation")
     if accumulation:
-        whole = f"{how} x {accumulation} steps"
+        whole = f"{how} x {counted(accumulation, 'step')}"
         draft.derive("batch.train", each * total * accumulation, whole, *inputs, "batch.accumulation")
 
 
@@ -112,7 +113,7 @@ def _megatron(draft: Draft) -> None:
             draft.derive(
                 "batch.generation",
                 train * steps,
-                f"{train} completions x {steps} steps",
+                f"{train} completions x {counted(steps, 'step')}",
                 "batch.train",
                 "batch.steps_per_generation",
             )

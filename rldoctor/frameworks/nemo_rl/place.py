@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rldoctor.counted import counted
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import placement_group
@@ -59,7 +60,7 @@ def placement(draft: Draft) -> None:
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     if not nodes or not each:
         return
-    total = f"{nodes} node(s) x {each} devices"
+    total = f"{counted(nodes, 'node')} x {each} devices"
     draft.derive("ray.gpus_needed", nodes * each, total, "placement.gpus_per_node", "placement.nodes")
     reward_nodes, reward_each = _reward(draft)
     teachers = _teachers(draft)

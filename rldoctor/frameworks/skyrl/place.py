@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rldoctor.counted import counted
 from rldoctor.formats.values import Unresolved, convert
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
@@ -73,7 +74,7 @@ def placement(draft: Draft) -> None:
         )
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     if nodes and each and _trains(draft):
-        how = f"{nodes} node(s) x {each} devices"
+        how = f"{counted(nodes, 'node')} x {each} devices"
         draft.derive("placement.trainer_gpus", nodes * each, how, "placement.gpus_per_node", "placement.nodes")
     _roles(draft)
     if draft.value("sync.backend") == "nccl" and draft.value("placement.mode") == "colocate":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rldoctor.counted import counted
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.processes import processes
@@ -189,7 +190,7 @@ def _grpo_engine(draft: Draft) -> None:
         draft.value("engine.tensor_parallel_size"),
     )
     if each and times and ranks:
-        how = f"{each} per device x {ranks} ranks x {times} steps"
+        how = f"{each} per device x {counted(ranks, 'rank')} x {counted(times, 'step')}"
         draft.derive("engine.max_num_seqs", each * ranks * times, how, "batch.per_device", factor)
     prompt, response = draft.value("lengths.prompt"), draft.value("lengths.response")
     if prompt and response and between(draft, "0", "0.26"):

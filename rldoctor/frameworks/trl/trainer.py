@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rldoctor.counted import counted
 from rldoctor.frameworks import releases
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.trl.engine import between, grpo_like
@@ -34,7 +35,7 @@ def batch(draft: Draft) -> None:
                 )
             each *= n
     if each and total and accumulation:
-        how = f"{each} per device x {total} processes x {accumulation} steps"
+        how = f"{each} per device x {counted(total, 'process')} x {counted(accumulation, 'step')}"
         draft.derive(
             "batch.train", each * total * accumulation, how, "batch.per_device", "batch.accumulation", "process.total"
         )
@@ -58,7 +59,7 @@ def _generation(draft: Draft, step: int, how: str) -> None:
     inputs = ("batch.per_device", "batch.steps_per_generation", "batch.accumulation", "process.total")
     steps, given = draft.value("batch.steps_per_generation"), draft.value("batch.generation")
     if steps:
-        draft.derive("batch.generation", step * steps, f"{how} x {steps} steps", *inputs)
+        draft.derive("batch.generation", step * steps, f"{how} x {counted(steps, 'step')}", *inputs)
     elif given and given % step == 0:
         how = f"generation_batch_size {given} / {step}"
         draft.derive("batch.steps_per_generation", given // step, how, "batch.generation")

@@ -26,7 +26,7 @@ SMALL = {"batch__per_device": 3, "process__nproc": 4, "batch__accumulation": 1, 
 def test_trl_counts_the_whole_generation_batch() -> None:
     result = judged(check, **trl("0.24.0", **SMALL))
     assert (
-        "3 per device x 4 processes x 1 steps = 12 is not a multiple of num_generations 8" in result.findings[0].message
+        "3 per device x 4 processes x 1 step = 12 is not a multiple of num_generations 8" in result.findings[0].message
     )
     assert edits(result) == [{"batch.generations": 6}, {"batch.per_device": 6}, {"batch.accumulation": 2}]
     assert judged(check, **trl("0.24.0", **{**SMALL, "batch__accumulation": 2})).outcome is Outcome.PASS
