@@ -77,7 +77,8 @@ class _Step:
 
 class Follower:
     """Follows imports from the entry modules. ``own`` are the top-level packages whose statements are followed,
-    ``other`` those in which names are only looked up; every other package is taken to be whatever is asked of it.
+    ``other`` those in which names are only looked up; every other package is taken to be whatever is asked of it. Of
+    the own ones that stand ``between``, the bodies of functions are not read.
     ``versions`` gives the installed version of a top-level module, ``environment`` the variables that are set, of those
     that :func:`rldoctor.facts.environment.is_allowed` looks for."""
 
@@ -88,6 +89,7 @@ class Follower:
         other: frozenset[str],
         versions: Mapping[str, str],
         environment: Mapping[str, str] | None = None,
+        between: frozenset[str] = frozenset(),
     ) -> None:
         self.sources = sources
         self.provider = Provider(sources)
@@ -95,6 +97,7 @@ class Follower:
         self.other = other
         self.versions = versions
         self.environment = environment
+        self.between = between
         self.modules: dict[str, Environment] = {}
         self.doubts = 0  # conditions that cannot be worked out around the statement at hand, over all modules
         self.when = When.IMPORT
@@ -153,7 +156,8 @@ class Follower:
     def _load_one(self, name: str) -> Raised | None:
         if name in self.modules or len(self._loading) >= _DEEPEST:
             return None
-        source = self.sources.whole(name)
+        between = name.partition(".")[0] in self.between
+        source = self.sources.declarations(name) if between else self.sources.whole(name)
         if source is None:
             return None
         names: Environment = {"__name__": Known(name)}

@@ -46,7 +46,7 @@ def link(
     below = {layer.package for layer in record.over}
     built_on = {m for other in frameworks() if other.name in below and other.trains for m in other.modules}
     own = frozenset({*record.modules, *built_on, *_BETWEEN})
-    follower = Follower(sources, own, OTHERS - own, versions, case.environment)
+    follower = Follower(sources, own, OTHERS - own, versions, case.environment, _BETWEEN)
     entries = [e for e in wanted if sources.search.find(e).kind is Kind.SOURCE]
     for entry in wanted:
         if entry in entries:

@@ -18,7 +18,7 @@ def follow_functions(follower: Follower) -> None:
     follower.when = When.CALL
     for name, names in list(follower.modules.items()):
         outline = follower.sources.declarations(name)
-        if outline is None:
+        if outline is None or name.partition(".")[0] in follower.between:
             continue
         bound = any(isinstance(v, Module | Object) and _top(v) in follower.other for v in names.values())
         if not bound and not mention.search(outline.text):
