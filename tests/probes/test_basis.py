@@ -121,3 +121,24 @@ class TestOnAGpu:
     )
     def test_a_release_that_counts_what_others_hold_gets_that_on_top(self, version: str, share: float) -> None:
         assert made(version, gpu(40)).options["gpu_memory_utilization"] == share
+
+
+def test_compressed_attention_is_plain_attention_on_the_cpu_alone() -> None:
+    def environ(*devices: Gpu, **config: Any) -> dict[str, str]:
+        gpus = Gpus(vendor="nvidia" if devices else "none", devices=devices)
+        model = ModelFiles(path="model", config=config)
+        asked = Request(devices=tuple(device.index for device in devices) or None)
+        return dict(basis(Case(packages=packages(vllm="0.32.0"), gpus=gpus, model=model), asked).environ)
+
+    yarn = {"rope_type": "yarn", "factor": 40.0}
+    for config in ({"rope_parameters": yarn}, {"rope_scaling": {"type": "yarn", "factor": 40.0}}):
+        assert environ(kv_lora_rank=512, **config)["VLLM_MLA_DISABLE"] == "1"
+    # Positions that are not scaled go through a wrong kernel either way, chosen ones have no plain form, and a GPU's
+    # kernels are what is to be looked at.
+    left: tuple[dict[str, Any], ...] = (
+        {"kv_lora_rank": 512},
+        {"kv_lora_rank": 512, "index_topk": 2048, "rope_scaling": yarn},
+        {},
+    )
+    assert all("VLLM_MLA_DISABLE" not in environ(**config) for config in left)
+    assert "VLLM_MLA_DISABLE" not in environ(gpu(0), kv_lora_rank=512, rope_scaling=yarn)

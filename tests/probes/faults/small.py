@@ -731,6 +731,35 @@ def biases_dropped_in_decode(llm: Any) -> None:
     changes.after(attention.qkv_proj, dropped)
 
 
+# Compressed keys and values, shared experts.
+
+
+def latent_norm_not_loaded(llm: Any) -> None:
+    weight = layer_of(llm).self_attn.kv_a_layernorm.weight
+    weight.data.copy_(torch.ones_like(weight))
+
+
+def latents_in_bfloat16(llm: Any) -> None:
+    """Compressed keys and values are rounded before they are used."""
+    changes.after(layer_of(llm).self_attn.kv_a_layernorm, lambda _, out: out.bfloat16().to(out.dtype))
+
+
+def shared_experts_off(llm: Any) -> None:
+    """What all tokens' experts put out is two percent too small."""
+    _scaled(layer_of(llm).mlp.shared_experts, 0.98)
+
+
+def experts_chosen_by_biased_scores(llm: Any) -> None:
+    """The router's scores are a twentieth too high for one expert."""
+
+    def lifted(_: Any, out: Any) -> Any:
+        out = out.clone()
+        out[..., 1] += 0.05
+        return out
+
+    changes.after(layer_of(llm).mlp.gate, lifted)
+
+
 def two_experts_exchanged(llm: Any) -> None:
     """Tokens of one expert go to another one, and the other way round."""
     order = torch.tensor([0, 1, 3, 2])
