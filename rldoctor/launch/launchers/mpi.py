@@ -6,7 +6,7 @@ https://github.com/pmodels/mpich/blob/main/doc/wiki/how_to/Using_the_Hydra_Proce
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rldoctor.formats.shell.reader import Word
@@ -41,9 +41,9 @@ _SLOTS = re.compile(r"\bslots\s*=\s*(\d{1,5})\b")
 def read(program: Program, file: str, files: Files) -> bool:
     """Takes the launcher's own options off."""
     line, name = program.words[0].line, program.words[0].text.rpartition("/")[2]
-    place = {"file": file or None, "line": line}
-    program.process["process.launcher"] = Setting(value="mpirun", key=name, **place)  # type: ignore[arg-type]
-    program.process["scheduler.step"] = Setting(value="whole", key=name, **place)  # type: ignore[arg-type]
+    place = Setting(file=file or None, line=line)
+    program.process["process.launcher"] = replace(place, value="mpirun", key=name)
+    program.process["scheduler.step"] = replace(place, value="whole", key=name)
     words = list(program.words[1:])
     crowded = False
     while words and words[0].text.startswith("-") and words[0].text != "--":
@@ -74,16 +74,16 @@ def hosts(text: str) -> list[int | None]:
 
 
 def _option(program: Program, what: str, word: Word, spelled: str, file: str, files: Files) -> None:
-    place = {"file": file or None, "line": word.line, "key": f"mpirun {spelled}", "raw": f"{spelled} {word.raw}"}
+    place = Setting(file=file or None, line=word.line, key=f"mpirun {spelled}", raw=f"{spelled} {word.raw}")
     if what.startswith("step_"):
         number = word.text if isinstance(word.value, str) and word.value.isdigit() else None
         program.process[f"scheduler.{what}"] = (
-            Setting(value=int(number), **place)  # type: ignore[arg-type]
+            replace(place, value=int(number))
             if number is not None
-            else Setting(unknown=f"{word.raw} is no number", **place)  # type: ignore[arg-type]
+            else replace(place, unknown=f"{word.raw} is no number")
         )
     elif what == "map" and (found := _PER_NODE.search(word.text)) is not None:
-        program.process["scheduler.step_tasks_per_node"] = Setting(value=int(found[1]), **place)  # type: ignore[arg-type]
+        program.process["scheduler.step_tasks_per_node"] = replace(place, value=int(found[1]))
     elif what == "variable":
         variable(program, word, file)
     elif what == "hosts" and isinstance(word.value, str):
@@ -92,11 +92,11 @@ def _option(program: Program, what: str, word: Word, spelled: str, file: str, fi
     elif what == "file":
         source = opened(program, word.value, files)
         if source is not None:
-            _place(program, hosts(source.text), {**place, "file": source.file, "line": 1})
+            _place(program, hosts(source.text), replace(place, file=source.file, line=1))
 
 
-def _place(program: Program, slots: Sequence[int | None], place: Mapping[str, object]) -> None:
-    program.process["scheduler.nodes"] = Setting(value=len(slots), **place)  # type: ignore[arg-type]
+def _place(program: Program, slots: Sequence[int | None], place: Setting) -> None:
+    program.process["scheduler.nodes"] = replace(place, value=len(slots))
     known = [count for count in slots if count is not None]
     if len(known) == len(slots):
-        program.process["scheduler.slots"] = Setting(value=sum(known), **place)  # type: ignore[arg-type]
+        program.process["scheduler.slots"] = replace(place, value=sum(known))

@@ -382,10 +382,10 @@ def _hostfile(program: Program, file: str, files: Files) -> None:
     if source is None:
         return
     slots = mpi.hosts(source.text)
-    place: dict[str, Any] = {"file": source.file, "line": 1, "key": "--hostfile"}
-    program.process["scheduler.nodes"] = Setting(value=len(slots), **place)
+    place = Setting(file=source.file, line=1, key="--hostfile")
+    program.process["scheduler.nodes"] = replace(place, value=len(slots))
     if len(set(slots)) == 1 and slots[0] is not None:
-        program.process["scheduler.gpus_per_node"] = Setting(value=slots[0], **place)
+        program.process["scheduler.gpus_per_node"] = replace(place, value=slots[0])
 
 
 def _accelerate(program: Program, file: str, files: Files) -> bool:
@@ -422,9 +422,8 @@ def _runtime_env(program: Program, native: Native, files: Files) -> None:
     file = native.file
     try:
         if native.key == "runtime_env":
-            source = files.open(native.value) if isinstance(native.value, str) else None
+            source = opened(program, native.value, files, f"{native.raw}: its file was not found here")
             if source is None:
-                program.notes.append(f"{native.raw}: its file was not found here")
                 return
             value: Any = read_yaml(source).value
             file = source.file

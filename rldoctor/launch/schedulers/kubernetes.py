@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +99,17 @@ def _job(kind: str, spec: Located, pods: list[_Pods], source: Source) -> Job:
     counted = devices if ray else [(g, n) for g, n in devices if not g.leads]
     named = any(number is not None for _, number in devices)
     first = max(counted, key=lambda pair: pair[0].count or 0, default=devices[0])[0]
-    place: dict[str, Any] = {"file": source.file, "line": first.line, "key": first.key}
+    place = Setting(file=source.file, line=first.line, key=first.key)
     if all(group.count is not None for group, _ in counted):
         shapes = [number or 0 for group, number in counted for _ in range(group.count or 0)]
         how = "the pods of the job"
-        derived: dict[str, Any] = {"source": From.DERIVED, "how": how, **place} if len(counted) > 1 else place
-        job.settings["scheduler.nodes"] = Setting(value=len(shapes), **derived)
+        derived = replace(place, source=From.DERIVED, how=how) if len(counted) > 1 else place
+        job.settings["scheduler.nodes"] = replace(derived, value=len(shapes))
         if named and len(set(shapes)) > 1:
-            job.settings["scheduler.shapes"] = Setting(
-                value=shapes, source=From.DERIVED, how="devices of each", **place
-            )
+            job.settings["scheduler.shapes"] = replace(place, value=shapes, source=From.DERIVED, how="devices of each")
         if named:
-            total = {"source": From.DERIVED, "how": "devices of all pods", **place}
-            job.settings["scheduler.gpus"] = Setting(value=sum(shapes), **total)
+            total = replace(place, source=From.DERIVED, how="devices of all pods")
+            job.settings["scheduler.gpus"] = replace(total, value=sum(shapes))
     slots, nodes = _whole(spec.get("slotsPerWorker")), job.settings.get("scheduler.nodes")
     if kind == "MPIJob" and slots is not None and nodes is not None:
         line, how = spec.lines["slotsPerWorker"], f"{slots} slots of each worker"

@@ -5,6 +5,7 @@ https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=options-gpu"""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rldoctor.formats.source import Source
 from rldoctor.launch.schedulers import batch
@@ -23,15 +24,15 @@ def directives(source: Source) -> dict[str, Setting]:
         option, value = (words[0][:2], words[0][2:] or " ".join(words[1:])) if words else ("", "")
         if words and words[0] == "-gpu":
             option, value = "-gpu", " ".join(words[1:])
-        place = {"file": source.file, "line": line, "key": f"#BSUB {option}", "raw": f"{option} {value}"}
+        place = Setting(file=source.file, line=line, key=f"#BSUB {option}", raw=f"{option} {value}")
         if option == "-n" and value.isdigit():
-            found["scheduler.tasks"] = Setting(value=int(value), **place)  # type: ignore[arg-type]
+            found["scheduler.tasks"] = replace(place, value=int(value))
         elif option == "-R" and (span := _SPAN.search(value)) is not None:
             name = "tasks_per_node" if span[1] == "ptile" else "nodes"
-            found[f"scheduler.{name}"] = Setting(value=int(span[2]), **place)  # type: ignore[arg-type]
+            found[f"scheduler.{name}"] = replace(place, value=int(span[2]))
         elif option == "-gpu" and (devices := _DEVICES.search(value)) is not None:
             name = "gpus_per_task" if devices[2] else "gpus_per_node"
-            found[f"scheduler.{name}"] = Setting(value=int(devices[1]), **place)  # type: ignore[arg-type]
+            found[f"scheduler.{name}"] = replace(place, value=int(devices[1]))
     if first is not None:
         found.update(batch.of_scheduler("lsf", source, first))
     return found

@@ -6,7 +6,8 @@ https://help.altair.com/2024.1.0/PBS%20Professional/PBSUserGuide2024.1.pdf (4.2)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
 from rldoctor.formats.source import Source
 from rldoctor.launch.schedulers import batch
@@ -28,16 +29,16 @@ def directives(source: Source) -> dict[str, Setting]:
             continue
         chunks = [chunk for part in value.split("+") for chunk in _chunks(part)]
         devices = [_amount(chunk, _DEVICES) for chunk in chunks]
-        place = {"file": source.file, "line": line, "key": "#PBS -l", "raw": f"{name}={value}"}
+        place = Setting(file=source.file, line=line, key="#PBS -l", raw=f"{name}={value}")
         alone = name == "nodes" or apart or len(chunks) == 1 or all((count or 0) >= _WHOLE for count in devices)
         if alone:
-            found["scheduler.nodes"] = Setting(value=len(chunks), **place)  # type: ignore[arg-type]
+            found["scheduler.nodes"] = replace(place, value=len(chunks))
             found.update(_of_each("gpus_per_node", devices, place))
             found.update(_of_each("tasks_per_node", [_amount(chunk, _TASKS) for chunk in chunks], place))
             if None not in devices and len(set(devices)) > 1:
-                found["scheduler.shapes"] = Setting(value=devices, **place)  # type: ignore[arg-type]
+                found["scheduler.shapes"] = replace(place, value=devices)
         elif None not in devices:
-            found["scheduler.gpus"] = Setting(value=sum(filter(None, devices)), **place)  # type: ignore[arg-type]
+            found["scheduler.gpus"] = replace(place, value=sum(filter(None, devices)))
     if asked:
         found.update(batch.of_scheduler("pbs", source, asked[0][0]))
     return found
@@ -67,7 +68,7 @@ def _amount(chunk: dict[str, str], names: tuple[str, ...]) -> int | None:
     return int(given) if given is not None and given.isdigit() else None
 
 
-def _of_each(name: str, amounts: list[int | None], place: Mapping[str, object]) -> dict[str, Setting]:
+def _of_each(name: str, amounts: list[int | None], place: Setting) -> dict[str, Setting]:
     """What all chunks have alike."""
     value = amounts[0] if len(set(amounts)) == 1 else None
-    return {} if not value else {f"scheduler.{name}": Setting(value=value, **place)}  # type: ignore[arg-type]
+    return {} if not value else {f"scheduler.{name}": replace(place, value=value)}

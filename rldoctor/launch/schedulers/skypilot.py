@@ -5,6 +5,7 @@ https://docs.skypilot.co/en/latest/reference/yaml-spec.html, .../running-jobs/en
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.formats.yaml.reader import YamlFile
@@ -21,8 +22,8 @@ def settings(task: YamlFile) -> dict[str, Setting]:
         line = task.line("num_nodes")
         found["scheduler.nodes"] = Setting(value=nodes, file=task.source.file, line=line, key="num_nodes")
     if devices is not None:
-        place = {"file": task.source.file, "line": task.line("resources.accelerators"), "key": "accelerators"}
-        found["scheduler.gpus_per_node"] = Setting(value=devices, **place)  # type: ignore[arg-type]
+        place = Setting(file=task.source.file, line=task.line("resources.accelerators"), key="accelerators")
+        found["scheduler.gpus_per_node"] = replace(place, value=devices)
     if found:
         found["scheduler.name"] = Setting(value="skypilot", file=task.source.file, line=1, key="run")
     return found

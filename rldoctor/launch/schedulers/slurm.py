@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Source
@@ -117,11 +118,11 @@ def _settings(asked: Sequence[_Asked] | Iterator[_Asked], file: str, group: str,
             continue
         option = f"{group}.{name}" if group == "scheduler" else f"{group}_{name}"
         value = _devices(one.value) if name.startswith("gpus") else _whole(one.value)
-        place = {"file": file or None, "line": one.line, "key": f"{before}{one.spelled}", "raw": one.raw}
+        place = Setting(file=file or None, line=one.line, key=f"{before}{one.spelled}", raw=one.raw)
         if value is None:
-            found[option] = Setting(unknown=f"{one.value} is no single number", **place)  # type: ignore[arg-type]
+            found[option] = replace(place, unknown=f"{one.value} is no single number")
         else:
-            found[option] = Setting(value=value, **place)  # type: ignore[arg-type]
+            found[option] = replace(place, value=value)
     return found
 
 
