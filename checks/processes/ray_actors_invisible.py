@@ -164,28 +164,31 @@ def _null(plan: RolloutPlan, option: str) -> bool:
     return setting is not None and setting.value is None and setting.unknown is None
 
 
-@check.logged("actors, but vllm_dp_size: ")
-def no_actors_for_the_engine(case: Case, event: LogEvent) -> Iterator[Finding]:
+def _too_few(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     """verl's ExternalRayDistributedExecutor lists the WorkerDict actors of its namespace."""
-    counts = event.search(r"has (\d+) actors, but vllm_dp_size: \d+ \* vllm_tp_size: \d+ = (\d+) is expected")
-    if counts is None or int(counts[1]) >= int(counts[2]):
-        return
-    yield check.finding(
-        f"the engine's process sees {counts[1]} of {counts[2]} rollout actors: it is in another Ray instance or "
-        f"namespace",
-        fixes=(
-            _JOIN,
-            Fix(
-                title="use the vLLM release that this verl was written for; newer ones start the engine in a process "
-                "that does not inherit the driver's Ray connection",
-            ),
-            Fix(
-                title="in the framework's executor: ray.init(address='auto', namespace=NAMESPACE) instead of "
-                "ray.init(namespace=NAMESPACE)",
-            ),
-        ),
-        url="https://github.com/rllm-org/rllm/issues/166",
+    counts = event.search(
+        r"has (?P<seen>\d+) actors, but vllm_dp_size: \d+ \* vllm_tp_size: \d+ = (?P<wanted>\d+) is expected"
     )
+    return counts.groupdict() if counts is not None and int(counts["seen"]) < int(counts["wanted"]) else None
+
+
+check.signature(
+    "actors, but vllm_dp_size: ",
+    when=_too_few,
+    says="the engine's process sees {seen} of {wanted} rollout actors: it is in another Ray instance or namespace",
+    fixes=(
+        _JOIN,
+        Fix(
+            title="use the vLLM release that this verl was written for; newer ones start the engine in a process "
+            "that does not inherit the driver's Ray connection",
+        ),
+        Fix(
+            title="in the framework's executor: ray.init(address='auto', namespace=NAMESPACE) instead of "
+            "ray.init(namespace=NAMESPACE)",
+        ),
+    ),
+    url="https://github.com/rllm-org/rllm/issues/166",
+)
 
 
 # ``ray.get_actor(NAME)`` in a namespace without that name.

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, Kind, LogEvent, NotChecked, Reach, Role, Severity
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, Kind, NotChecked, Reach, Role, Severity
 from rldoctor.api.hang import ranks_named, stalled_run
 
 from ..observed import least_answers
@@ -168,14 +168,15 @@ def traffic_stands_still(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"{len(through)} of {len(runs)} runs of traffic went on to their end")
 
 
-@check.logged("No available shared memory broadcast block found", role=Role.CASCADE, silent=True)
-def engine_waits(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The engine's workers wait for the scheduler, or the scheduler for a worker, until the log ends."""
-    if event.count >= _REPEATS and any(event.literal in line for line in event.run.tail[-3:]):
-        yield check.finding(
-            f"the engine's processes were waiting for each other when the log ended ({event.count} warnings)",
-            fixes=(_LOOK,),
-        )
+# The engine's workers wait for the scheduler, or the scheduler for a worker, until the log ends.
+check.signature(
+    "No available shared memory broadcast block found",
+    when=lambda case, event: event.count >= _REPEATS and any(event.literal in line for line in event.run.tail[-3:]),
+    says="the engine's processes were waiting for each other when the log ended ({count} warnings)",
+    fixes=(_LOOK,),
+    role=Role.CASCADE,
+    silent=True,
+)
 
 
 # A remote call did not answer in time.

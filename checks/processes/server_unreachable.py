@@ -194,47 +194,42 @@ check.signature(
 )
 
 
-# What a client says once somebody answers.
-_UP = re.compile(r"(?i:\b(?:ready|is up|connected|healthy)\b)")
-
-
-@check.logged("Server is not up yet", "Inference server was not reached after ", silent=True)
-def still_waiting(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A run that ends in these lines waits for a server."""
-    if _is_still_tried(event):
-        yield check.finding(
-            f"the trainer was still waiting for the rollout server when the log ended ({event.count} attempts)",
-            fixes=(_serve(event), _NO_PROXY),
-        )
-
-
 # Hubs, trackers and package indexes, which have codes of their own: by their address, or by whose code asks.
 _OTHERS = (
     *("huggingface.co", "huggingface_hub", "modelscope", "wandb", "swanlab", "/simple/"),
     *(f"-packages/{name}/" for name in ("datasets", "mlflow", "clearml", "pip")),
 )
 _THEIR_SERVER = Fix(title="start that server before the training, under an address that every node of the run reaches")
+# What a client says once somebody answers.
+_UP = re.compile(r"(?i:\b(?:ready|is up|connected|healthy)\b)")
 
 
-# OpenRLHF's client of a remote reward model, which its forks have too, tries again before it raises.
-@check.logged("Request error, please check: ", silent=True)
-def asks_a_reward_server(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The last lines are attempts to reach a server of rewards."""
-    where = event.search(r"host='(?P<host>[^']+)', port=(?P<port>\d+)\).{0,40}? with url: (?P<path>\S+)")
-    if where is not None and _is_still_tried(event):
-        yield check.finding(
-            f"no server listens at {where['host']}:{where['port']}, which the trainer still asked for {where['path']} "
-            f"when the log ended ({event.count} attempts): the reward server, not the rollout engine",
-            fixes=(_THEIR_SERVER, _NO_PROXY),
-        )
-
-
-def _is_still_tried(event: LogEvent) -> bool:
+def _is_still_tried(case: Case, event: LogEvent) -> bool:
     """Whether attempts of the same kind are the last that the log tells."""
     last = event.run.tail[-4:]
     behind = next((last[len(last) - i :] for i, line in enumerate(reversed(last)) if event.literal in line), None)
     answered = behind is None or any(_UP.search(line) for line in behind)
     return event.incident.kind != "crashed" and not answered and event.count >= 3
+
+
+check.signature(
+    "Server is not up yet",
+    "Inference server was not reached after ",
+    when=_is_still_tried,
+    says="the trainer was still waiting for the rollout server when the log ended ({count} attempts)",
+    fixes=lambda case, event, words: (_serve(event), _NO_PROXY),
+    silent=True,
+)
+# OpenRLHF's client of a remote reward model, which its forks have too, tries again before it raises.
+check.signature(
+    "Request error, please check: ",
+    pattern=r"host='(?P<host>[^']+)', port=(?P<port>\d+)\).{0,40}? with url: (?P<path>\S+)",
+    when=_is_still_tried,
+    says="no server listens at {host}:{port}, which the trainer still asked for {path} when the log ended ({count} "
+    "attempts): the reward server, not the rollout engine",
+    fixes=(_THEIR_SERVER, _NO_PROXY),
+    silent=True,
+)
 
 
 @check.logged(

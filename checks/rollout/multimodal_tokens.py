@@ -25,7 +25,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, Reach, Severity, cite, plan_of
 
@@ -160,17 +160,21 @@ for _kind in ("image", "video"):
     )
 
 
-@check.logged("multimodal tokens to ")
-def sampled_placeholders(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """``Attempted to assign 9 multimodal tokens to 10 placeholders``: a few too many, in V1 sampled by the policy."""
-    counts = event.search(r"(?:= |assign )(\d+) multimodal tokens to (\d+) placeholders")
-    if counts is None or not 0 < int(counts[2]) - int(counts[1]) <= 16:
-        return  # fewer placeholders than tokens: a prompt that chunked prefill split (RLD201)
-    yield check.finding(
-        f"{counts[2]} placeholders for {counts[1]} multimodal tokens: image or video tokens were sampled into an "
-        "answer that is prompted again",
-        fixes=(_FORBID, _KEEP_WHOLE, _SMALLER),
-    )
+def _a_few_too_many(case: Case, event: LogEvent) -> Mapping[str, str] | None:
+    """``Attempted to assign 9 multimodal tokens to 10 placeholders``; fewer placeholders than tokens are a prompt that
+    chunked prefill split (RLD201)."""
+    counts = event.search(r"(?:= |assign )(?P<tokens>\d+) multimodal tokens to (?P<places>\d+) placeholders")
+    few = counts is not None and 0 < int(counts["places"]) - int(counts["tokens"]) <= 16
+    return counts.groupdict() if counts is not None and few else None
+
+
+check.signature(
+    "multimodal tokens to ",
+    when=_a_few_too_many,
+    says="{places} placeholders for {tokens} multimodal tokens: image or video tokens were sampled into an answer that "
+    "is prompted again",
+    fixes=(_FORBID, _KEEP_WHOLE, _SMALLER),
+)
 
 
 check.signature(

@@ -196,19 +196,20 @@ check.signature(
 )
 
 
-@check.logged(
-    "index out of range in self",
-    "Assertion `srcIndex < srcSelectDimSize` failed",
-    "vectorized_gather_kernel",
-)
-def beyond_the_embedding(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """An embedding that is indexed beyond its rows."""
+def _in_an_embedding(case: Case, event: LogEvent) -> bool:
     error = event.exception
-    embedding = error is not None and any("embedding" in f"{f.function} {f.code}" for f in error.frames[-3:])
-    if event.literal == "index out of range in self" and not embedding:
-        return
-    yield check.finding(
-        "an embedding is indexed beyond its rows: token ids of a tokenizer that was extended, or a placeholder id (-1, "
-        "-200) that no one replaced",
+    return error is not None and any("embedding" in f"{f.function} {f.code}" for f in error.frames[-3:])
+
+
+# On the CPU other lookups say the same.
+for _literals, _only in (
+    (("index out of range in self",), _in_an_embedding),
+    (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), None),
+):
+    check.signature(
+        *_literals,
+        when=_only,
+        says="an embedding is indexed beyond its rows: token ids of a tokenizer that was extended, or a placeholder id "
+        "(-1, -200) that no one replaced",
         fixes=(_RESIZE, Fix(title="find the id: CUDA_LAUNCH_BLOCKING=1, and print the largest and smallest input id")),
     )

@@ -24,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import (
     Case,
@@ -185,18 +185,17 @@ check.signature(
 )
 
 
-@check.logged("event_loop_lag")
-def event_loop_blocked(case: Case, event: LogEvent) -> Iterator[Finding]:
+def _late(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     """prime-rl's orchestrator measures how late its event loop runs."""
     lag = event.search(r"event_loop_lag\w*\W+(?:max\W+)?(\d+(?:\.\d+)?)")
-    if lag is None or float(lag[1]) < LATE:
-        return
-    yield check.finding(
-        f"the orchestrator's event loop is {float(lag[1]):.0f} s late: trainer, orchestrator and inference wait for "
-        "each other",
-        severity=Severity.WARNING,
-        fixes=(
-            Fix(title="move blocking work (tokenization, verification) out of the event loop, and restart the run"),
-        ),
-        url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1713",
-    )
+    return {"seconds": f"{float(lag[1]):.0f}"} if lag is not None and float(lag[1]) >= LATE else None
+
+
+check.signature(
+    "event_loop_lag",
+    when=_late,
+    says="the orchestrator's event loop is {seconds} s late: trainer, orchestrator and inference wait for each other",
+    severity=Severity.WARNING,
+    fixes=(Fix(title="move blocking work (tokenization, verification) out of the event loop, and restart the run"),),
+    url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1713",
+)

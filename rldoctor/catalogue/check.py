@@ -193,8 +193,8 @@ class Check:
         (:attr:`LogEvent.text`), ``details`` are some that may be; their named groups are words for ``says`` and the
         fixes: ``{size}``, ``{size|unknown}`` with a default, ``[[ on {node}]]`` only where the word is known,
         ``[[{size} bytes||some bytes]]`` with other words where it is not. A group ``size_2`` is another place where
-        ``size`` may stand. Every text also has ``{line}``, ``{literal}``, ``{ranks}``, ``{error}`` (the first line of
-        the exception) and ``{place}`` (in the user's own code).
+        ``size`` may stand. Every text also has ``{line}``, ``{literal}``, ``{count}`` (of such lines), ``{ranks}``,
+        ``{error}`` (the first line of the exception) and ``{place}`` (in the user's own code).
         ``exception`` names the types of which the line's exception must be one, ``versions`` the releases that must be
         known and within (``{"trl": "<0.18"}``), ``unless`` texts that rule the pattern out, ``when`` a function that
         must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words;

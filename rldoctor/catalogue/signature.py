@@ -38,8 +38,9 @@ Weight = Severity | Callable[["LogEvent"], Severity]
 # Shorter literals are found everywhere and make the search of large logs slow.
 SHORTEST_LITERAL = 6
 # Words that every text may use: the line, the first line of its exception (of the line, where it has none), the
-# literal that was found, the ranks that wrote it, and the place in the user's own code that the exception came through.
-GIVEN = ("line", "error", "literal", "ranks", "place")
+# literal that was found, how often, the ranks that wrote it, and the place in the user's own code that the exception
+# came through.
+GIVEN = ("line", "error", "literal", "count", "ranks", "place")
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
 _WORD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
@@ -125,6 +126,7 @@ class Row:
             "line": event.line.strip()[:300],
             "error": error.splitlines()[0][:300] if error else "",
             "literal": event.literal,
+            "count": str(event.count),
         }
         if event.ranks:
             more = len(event.ranks) - _MOST_RANKS
