@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rldoctor.expressions import expression
 from rldoctor.printable import plain
-from rldoctor.redact import columns, kinds, logins, memory, named, urls
+from rldoctor.redact import columns, kinds, logins, memory, named, urls, usages
 from rldoctor.redact.marks import mark
 from rldoctor.redact.names import is_secret_option, is_secret_variable
 from rldoctor.redact.readings import readings
@@ -36,7 +36,7 @@ def _shown(value: str) -> list[Span]:
     return [
         span
         for reading in readings(value)
-        for find in (kinds.find, named.find, columns.find, logins.find, urls.find)
+        for find in (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find)
         for found in _learned(reading.text, find(reading.text))
         for span in reading.back(found)
     ]

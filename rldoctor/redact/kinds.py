@@ -153,6 +153,10 @@ _TOLD_TO_ALL = expression(
     r"(?:(?i:sha\d{1,3}|md5)[:=-]|\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,16})[ \t])[A-Za-z0-9+/]{0,128}\Z"
     r"|\b(?:chatcmpl|cmpl|req|resp|msg|call|toolu)[-_]\Z|[-_](?i:id)[\"']?[:=][ \t]?[\"']?(?:[a-z]{1,15}_)?\Z"
 )
+# An image or a document within a text; a picture may be as long as a log.
+_MEDIA = expression(
+    r"(?:\bdata:[\w/.+-]{1,64};base64,|(?<![A-Za-z0-9+/=])(?=iVBORw0KGgo|/9j/4|R0lGOD|UklGR|JVBERi0))[A-Za-z0-9+/=]*"
+)
 
 
 @cache
@@ -172,8 +176,17 @@ def find(text: str) -> Iterator[Span]:
     for hit in _BEARER.finditer(text):
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")
+    media = _MEDIA.finditer(text)
+    picture = next(media, None)
     for hit in _RUN.finditer(text):
-        if is_random(hit["run"]) and not _TOLD_TO_ALL.search(text, max(0, hit.start() - 136), hit.start("run")):
+        while picture and picture.end() <= hit.start():
+            picture = next(media, None)
+        in_a_picture = picture is not None and picture.start() <= hit.start()
+        if (
+            is_random(hit["run"])
+            and not in_a_picture
+            and not _TOLD_TO_ALL.search(text, max(0, hit.start() - 136), hit.start("run"))
+        ):
             yield Span(hit.start(), hit.end(), LAST_RESORT)
     if "Private-" in text:
         for hit in _PUTTY.finditer(text):

@@ -15,53 +15,14 @@ _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 _WORDS = r"[^\n|;]{0,200}?"
 _USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
-# What stands before a password among the words of a program.
-_OPTIONS = {
-    r"sshpass|mysql|mysqldump|mysqladmin|mariadb|mongo|mongosh|mongodump|mongorestore|7z[a-z]?|twine": "-p",
-    r"redis-cli": "-a|--pass",
-    r"zip|unzip|sqlcmd|bcp|ipmitool": "-P",
-    r"kadmin": "-[Pw]",
-    r"ssh-keygen": "-[NP]",
-    r"openssl[ \t]{1,4}enc": "-k",
-    r"(?:oss|obs)util(?:64)?": "-[ik]=?",
-    r"rclone[ \t]{1,4}obscure": "",
-    r"huggingface-cli": "-t[ \t]",
-    r"ldapsearch|ldapadd|ldapmodify": "-w",
-    r"net[ \t]{1,4}use": r"/user:\S{1,64}[ \t]|\\\\\S{1,128}[ \t]",
-    r"snmp[a-z]{2,8}": r"-[AX]|-c[ \t](?!public|private)",
-    r"wpa_passphrase": r"\S{1,64}[ \t]",
-    r"az[ \t]{1,4}keyvault|aws[ \t]{1,4}ssm": r"--value[ \t=]",
-    r"htpasswd": r"-[a-zA-Z]{0,6}b[a-zA-Z]{0,6}[ \t]{1,4}\S{1,128}[ \t]{1,4}\S{1,64}[ \t]",
-    r"rabbitmqctl[ \t]{1,4}(?:add_user|change_password)": r"[\w.@-]{1,64}[ \t]",
-    r"skopeo|buildah|crictl|podman": rf"--(?:src-|dest-)?creds[= \t]{{1,4}}{_USER}",
-    r"smbclient|rpcclient|net": r"(?:-U|--user=?)[ \t]{0,4}[\"']?[\w\\/.@-]{1,64}%",
-    r"lftp": r"-u[ \t]{1,4}[\"']?[\w.@-]{1,64},",
-    r"curl": rf"(?:-u|--user=|--proxy-user=){_USER}|(?:-b|--cookie)[ \t]{{0,4}}{_QUOTE}[^\s\"'=]{{1,64}}="
-    rf"|(?:-E|--cert)[ \t]{{1,4}}{_QUOTE}[^\s\"':]{{1,128}}:",
-    r"(?<![/.])https?(?=[ \t])|xhs?": rf"(?:-a|--auth)[ \t=]{{1,4}}{_USER}",
-    r"useradd|usermod|(?:docker|podman|skopeo|helm|az|oc|nerdctl)\b[^\n|;]{0,80}?\blogin": r"-p[ \t]",
-    r"mc[ \t]{1,4}(?:alias[ \t]{1,4}set|config[ \t]{1,4}host[ \t]{1,4}add)": r"(?:\S{1,200}[ \t]{1,4}){3}",
-    r"clearml-init": r"--key[= \t]",
-    r"gh[ \t]{1,4}secret[ \t]{1,4}set": "-b|--body=?",
-    r"gcloud[ \t]{1,4}auth[ \t]{1,4}activate-refresh-token": r"\S{1,128}[ \t]",
-    r"poetry[ \t]{1,4}config": r"(?:pypi-token\.\S{1,64}|http-basic\.\S{1,64}[ \t]{1,4}\S{1,64})[ \t]",
-    r"sqlplus": r"[\"']?[\w.-]{1,64}/(?!nolog)",
-}
-# Its words are only looked at, for among them may stand another program: ``curl ... && sshpass -p PASSWORD``.
-_PROGRAM = expression(
-    rf"\b(?:{'|'.join(f'({program})' for program in _OPTIONS)})(?![\w-])(?=(?P<words>[^\n|;]{{0,300}}))"
-)
-_PASSWORDS = tuple(expression(rf"[ \t](?:{before})[ \t]{{0,4}}{_QUOTE}(?!-){_VALUE}") for before in _OPTIONS.values())
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
     expression(pattern)
     for pattern in (
         rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_USER}{_VALUE}",
-        rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,4}}login\s{{1,4}}\S{{1,200}}\s{{1,4}}password\s{{1,4}}{_VALUE}",
-        rf"-pass(?:in|out)?[ \t]{{1,4}}pass:{_VALUE}",
+        rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,40}}login\s{{1,4}}\S{{1,200}}\s{{1,40}}password\s{{1,4}}{_VALUE}",
         rf"::add-mask::(?!\$){_VALUE}",
         rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
-        rf"--from-literal[= \t]{_QUOTE}[\w.-]{{1,64}}={_VALUE}",
         rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
@@ -76,7 +37,7 @@ _CERTAIN = tuple(
         # As Subversion and Kaggle keep them.
         rf"\bpassword\s{{1,80}}V \d{{1,3}}\s{{1,80}}{_VALUE}",
         r"[\"']username[\"']:[ \t]{0,4}[\"'][^\"'\n]{1,64}[\"'],\s{0,16}[\"']key[\"']:[ \t]{0,4}"
-        r"[\"'](?P<value>[0-9a-f]{32})\b",
+        r"[\"'](?P<value>[0-9a-f]{32,64})\b",
         # Connection strings that are no URLs, and proxies without their scheme.
         r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
         r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
@@ -88,8 +49,6 @@ _CERTAIN = tuple(
 _LIKELY = tuple(
     expression(pattern, re.MULTILINE)
     for pattern in (
-        rf"\b(?:wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault|hf auth)"
-        rf"[ \t]{{1,4}}login\b{_WORDS}[ \t]{_QUOTE}(?P<value>[^\s\"'`:/-][^\s\"'`:]{{7,255}})(?=[\s\"'`]|:(?!/)|$)",
         rf"\b(?:loaded|loading|using|use|with|my|your|new|old|adding|added)[ \t]{{1,4}}key"
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # A key in the place of a user who has no password.
@@ -109,11 +68,9 @@ _LIKELY = tuple(
         # The same where the question is not quoted whole.
         r"\bexpect[ \t](?:-\w{1,8}[ \t]{1,4})?[\"'{][^\n]{1,80}\s{1,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
         r"[\"'](?P<value>[^\"'\n\\]{1,256})",
-        # What is written to the standard input of a command that asks for one, or to the file where one is kept.
+        # What is written to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
-        r"(?:\|[^\n|;]{0,200}?(?:\blogin\b|-stdin\b|--with-token|\bchpasswd\b|\bkinit\b|\bsudo\b[^\n|;]{0,40}?-S)"
-        r"|>{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b))",
-        rf"(?:\blogin\b|--with-token|-stdin\b)[^\n|;]{{0,80}}?<<<[ \t]{{0,4}}{_QUOTE}{_VALUE}",
+        r">{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b)",
         r"(?:pass|token|secret|key)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
         rf"{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
@@ -154,9 +111,6 @@ def find(text: str) -> Iterator[Span]:
     """Where such secrets stand."""
     if not _SIGNS.search(text):
         return
-    for command in _PROGRAM.finditer(text):
-        before = _PASSWORDS[next(at for at, program in enumerate(command.groups()) if program)]
-        yield from _certain(before.finditer(text, *command.span("words")))
     for pattern in _CERTAIN:
         yield from _certain(pattern.finditer(text))
     for pattern in _LIKELY:

@@ -22,7 +22,7 @@ from rldoctor.redact.spans import Span
 
 _STEM = expression(
     r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
+    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
 _BEFORE = expression(
@@ -71,6 +71,8 @@ _DEFAULT = expression(
     rf"{_QUOTE}[ \t]{{0,8}}(?:\{{[^{{}}]{{0,400}}?|,[^\n]{{0,160}}?)"
     rf"\b(?:default|value)[ \t]{{0,8}}=[ \t]{{0,8}}(?={_QUOTE})"
 )
+# sed s/NAME/value/
+_SUBSTITUTES = expression(r"(?<!\w)s([/|#,@])[^\w\s]{0,4}\Z")
 # name\n  What is wrong with it [type=..., input_value='value', as pydantic says it.
 _REFUSED = expression(
     rf"(?:\n[ \t]{{1,80}}|[ \t]{{3,80}})[A-Z][^\n]{{1,400}}\[type=\w{{1,60}}, input_value=(?={_QUOTE})"
@@ -83,6 +85,7 @@ _ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
+_CONTINUED = expression(r"\\\r?\n(?P<value>[^\s\"'`;|&\\-][^\s\"'`;|&\\]{0,511})")
 # The further lines of a block of YAML, also where lines were joined.
 _OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}?(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})\Z")
 _BLOCK_LINE = expression(r"(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})(?P<value>\S{8,512})(?=\s|\Z)")
@@ -109,7 +112,7 @@ _LOOSE = expression(
 )
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What a sentence says a password to be.
-_TOLD = expression(r"(?:\b(?:is|was|to)|->|→)[ \t:(]*\Z")
+_TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
 # A row of a file of columns.
 _COLUMN = expression(rf"{_QUOTE}?[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)")
 # What is shown in the line below of what the line asks for: echo $NAME, print(x["name"]), a cell of a notebook.
@@ -142,7 +145,7 @@ _EXPRESSION = expression(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
 _FALLBACK = expression(r"\$\{\w{1,64}:?[-=+](?!\})")
 # A word of a sentence, and the next.
-_WORDS = expression(r"[a-z]{1,15} [a-z]{2,15}\b")
+_WORDS = expression(r"[a-z]{1,15} (?:a|[a-z]{2,15})\b")
 # Where lines were joined, the key of the next.
 _KEY = expression(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
@@ -216,6 +219,9 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
 
 def _broken_off(text: str, span: Span) -> Iterator[Span]:
     """What stands in the next lines of a value that fills its own up to a certain width, or is a block of YAML."""
+    # A shell joins words at a backslash that ends a line, where nothing stands before the rest.
+    while joined := _CONTINUED.match(text, span.end):
+        yield (span := Span(joined.start("value"), joined.end("value"), span.name))
     width = span.end - text.rfind("\n", max(0, span.end - _FULL_LINE.stop), span.end) - 1
     full = width in _FULL_LINE
     end = span.end
@@ -245,6 +251,11 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
     if text[begin - 1 : begin] == "<" and (element := _ELEMENT.match(text, end)):
         return _after_a_name(text, element.end(), name, closed=True, joint=">")
+    if (inside := _SUBSTITUTES.search(text, max(0, begin - 12), begin)) and (
+        until := text.find(inside[1], end, end + 8)
+    ) > 0:
+        behind = text.find(inside[1], until + 1, until + 1 + _LONGEST_VALUE)
+        return _judged(text, until + 1, behind, name) if behind > 0 else None
     if described := _DESCRIBED.match(text, end):
         return _after_a_name(text, described.end(), name, closed=True, joint=":")
     if (joined := _JOINED.match(text, end)) and not (
@@ -309,7 +320,7 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     stop = _STOP.search(plain[0])
     value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
     in_a_table = gap.groupdict().get("table") is not None
-    told = is_password(name) and _TOLD.search(gap[0])
+    told = (is_password(name) and opening) or (len(words(name)) > 1 and _TOLD.search(gap[0]))
     made = looks_made if in_a_table or told else _drawn
     mixed = name.isupper() and _MIXED.fullmatch(value)
     return Span(plain.start(), plain.start() + len(value), name) if mixed or made(value) else None
@@ -340,10 +351,14 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         end = _closing(text, inside, opening["quote"])
         return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
     listed = _LIST.match(text, start) if certain else None
-    if listed and (
-        listed[0][0] == "["
-        or (listed[0][0] == "(" and _OPENING.search(listed[0]))
-        or (listed[0][0] == "{" and not _COLLECTIONS.isdisjoint(words(name)))
+    if (
+        listed
+        and words(listed[0]) != words(name)
+        and (
+            listed[0][0] == "["
+            or (listed[0][0] == "(" and _OPENING.search(listed[0]))
+            or (listed[0][0] == "{" and not _COLLECTIONS.isdisjoint(words(name)))
+        )
     ):
         return Span(start + 1, listed.end() - 1, name) if listed.end() - start > 2 else None
     if text.startswith(("{", "[", "(", "$(", "`", "${"), start):

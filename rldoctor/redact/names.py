@@ -43,7 +43,7 @@ _OPENS = _set(
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
     "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf xsrf vault "
-    "subscription sa var preshared"
+    "subscription sa var preshared sign sdk"
 )
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Words are written together with a word before them: a password with any, a key with what it opens.
@@ -59,11 +59,11 @@ _OF_A_MODEL = _set(
     "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
 )
 # The last word of a name that may hold a secret; the value decides.
-_PERHAPS = _set("key token sig signature pat auth sessionid phpsessid jsessionid sessid")
+_PERHAPS = _set("key token sk sig signature pat auth sessionid phpsessid jsessionid sessid")
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
-_VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
+_VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|SK|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
 # Where a secret is kept; the last ones where the value is a path, or another name.
@@ -77,7 +77,7 @@ _PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
 _VARIABLE_WORDS = expression(
     r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
-    r"|PAT|PWD|TOKENS?|WEBHOOKS?|DSN"
+    r"|PAT|PWD|SK|TOKENS?|WEBHOOKS?|DSN"
 )
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
@@ -90,9 +90,12 @@ _NOTHING = expression(
     r"|empty|dummy|inherit|your[-_ ][a-z_ -]{1,40}",
     re.IGNORECASE,
 )
-# What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, <your key>, ***.
+# What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, !vault, <your key>, ***; and a
+# header of one.
 _REFERENCE = expression(
-    r"\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|(?:Bearer )?\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
+    r"(?:(?i:bearer|basic|token)[ \t]{1,4})?"
+    r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
+    r"|!(?:vault|secret|env|ENV))"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = expression(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
@@ -218,7 +221,7 @@ def looks_made(value: str) -> bool:
     if not _MADE.fullmatch(value) or is_path(value) or _FILE.search(value):
         return False
     digits = sum(character.isdigit() for character in value)
-    return digits >= 2 and sum(character.isalpha() for character in value) >= 2
+    return (digits >= 2 and sum(character.isalpha() for character in value) >= 2) or is_long_and_random(value)
 
 
 def is_digest(value: str) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import looks_made
+from rldoctor.redact.names import is_nothing, looks_made
 from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two, and who makes a file's name of a URL none at all.
-_START = expression(r"://|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)")
+_START = expression(
+    r"://|(?<![\w:/.\\])//(?=[^\s/@:]{1,64}:[^\s/@]{1,255}@\w)|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)"
+)
 # user:password@host behind a scheme without its slashes; others divide a job, a task and a rank by colons.
 _OPAQUE = expression(
     r"(?<![\w:/@.-])(?:mailto|(?:imap|smtp|pop3?|sip)s?|xmpp):(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
@@ -36,7 +38,12 @@ def find(text: str) -> Iterator[Span]:
             scheme = _SCHEME.search(text, max(begin, following - 32), following)
             end = scheme.start() if scheme else following
         length = _credentials(text[begin:end])
-        if length and not _is_login(text[max(0, start.start() - 16) : start.start()], text[begin : begin + length]):
+        shown = text[begin : begin + length]
+        if (
+            length
+            and not all(map(is_nothing, shown.split(":")))
+            and not _is_login(text[max(0, start.start() - 16) : start.start()], shown)
+        ):
             yield Span(begin, begin + length, "credentials")
         start = then
     for hit in _OPAQUE.finditer(text):

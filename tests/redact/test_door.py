@@ -293,6 +293,15 @@ def test_base64_with_slashes_is_no_path() -> None:
         "Authorization: required for this endpoint",
         "the run is identified by 'grpo-qwen3-8b-lr1e6'; we expect 16 replicas to send \"weights_v12_x1\"",
         "key: Token::END cache-key: Linux-pip-7c211433f020a1b2 ldap:group:rl-team2024@corp redis:6379:db0",
+        # What points to a secret; how a program is used; pictures; who opens something in a sentence.
+        '-H "Authorization: Bearer $OPENAI_API_KEY"\nAuthorization: Bearer <token>\npassword: !vault',
+        "https://$USER:$TOKEN@github.com/corp/verl.git //registry.corp:5000/a@b // see bob@corp: x",
+        "usage: vllm serve [--api-key API_KEY] [--hf-token [HF_TOKEN]] [--tokenizer TOKENIZER]",
+        "data:image/jpeg;base64,/9j/4AAQ" + "SkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwg",
+        '{"image": "iVBORw0KGgo'
+        + "AAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+        + '"}',
+        "the secret: use a smaller learning rate; lang_sk=0.41, sk_buff, task_sk: none",
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
@@ -436,6 +445,13 @@ def test_a_secret_goes_on_where_a_line_was_full(width: int) -> None:
     shown = redact.text(f"{wrapped}\nstep_1000 of 2000")
     assert not any(secret[at : at + 8] in shown for at in range(len(secret) - 7))
     assert shown.endswith("\nstep_1000 of 2000") and shown.count("\n") == wrapped.count("\n") + 1
+
+
+def test_a_secret_goes_on_behind_a_shells_backslash() -> None:
+    assert redact.text("export HF_TOKEN=abra\\\ncadabra\\\nx7 && run") == (
+        "export HF_TOKEN=<removed:HF_TOKEN>\\\n<removed:HF_TOKEN>\\\n<removed:HF_TOKEN> && run"
+    )
+    assert "python train.py" in redact.text("HF_TOKEN=abracadabra77 \\\n    python train.py")
 
 
 def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> None:
