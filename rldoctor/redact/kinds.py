@@ -30,6 +30,7 @@ _FORMS = {
     "google-key": r"AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}",
     "modelscope-token": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}",
     "jwt": r"eyJ[\w-]{8,4096}\.[\w-]{8,}\.?[\w-]*|ZXlK[\w-]{40,}",
+    "dingtalk-secret": r"SEC[0-9a-f]{40,64}\b",
     "wandb-key": r"wandb_v\d_[\w-]{20,}",
     "langsmith-key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
     "kaggle-token": r"KGAT_[0-9a-f]{32}",

@@ -23,7 +23,7 @@ _CERTAIN = tuple(
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,40}}login\s{{1,4}}\S{{1,200}}\s{{1,40}}password\s{{1,4}}{_VALUE}",
         rf"::add-mask::(?!\$){_VALUE}",
         rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
-        rf"(?:\bauth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
+        rf"(?:(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         rf"(?i:\b(?:create|alter)[ \t]{{1,4}}(?:user|role)\b[^\n;]{{1,120}}"
@@ -86,7 +86,7 @@ _LIKELY = tuple(
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(
-    r"(?:\blogin|token|secret|password|api_?key|Credentials|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
+    r"(?:\blogin|token|[sS]ecret|[pP]assword|api_?key|Credentials|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
     r"\((?P<held>[^()\n]{0,400})"
 )
 _GIVEN = expression(rf"[\"']{_QUOTED}[\"']")

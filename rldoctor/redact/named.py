@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from rldoctor.expressions import expression
 from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
+    OPENERS,
     is_digest,
     is_nothing,
     is_password,
@@ -21,12 +22,12 @@ from rldoctor.redact.names import (
 from rldoctor.redact.spans import Span
 
 _STEM = expression(
-    r"key|token|secret|pass|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
+    r"key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
     rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
     re.IGNORECASE,
 )
 _BEFORE = expression(
-    r"(?:(?i:api|access|secret|private|public|auth|signing|encryption|license|wandb|swanlab|openai|anthropic|hub)"
+    rf"(?:\b(?i:{OPENERS}|public|signing)"
     r"[ \t])?[\w.-]{0,96}\Z"
 )
 _AFTER = expression(r"[\w.-]{0,96}(?:(?<=(?i:secret))[ \t](?i:(?:access[ \t])?key|token)\b)?")
@@ -57,7 +58,8 @@ _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
     rf"[ \t][^\n]{{0,40}}?[ \t][/_]d[ \t]{{1,4}}|{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
-    r"|</\w{1,20}>\s{0,80}<(?i:value)>"
+    r"|</\w{1,20}>\s{0,80}<(?i:value)>|,[\w.\[\]]{1,80}\.value="
+    rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
 )
 _ENTRYS_NAME = expression(
     rf"(?:(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
@@ -85,7 +87,7 @@ _ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
-_CONTINUED = expression(r"\\\r?\n(?P<value>[^\s\"'`;|&\\-][^\s\"'`;|&\\]{0,511})")
+_CONTINUED = expression(r"(?:\\(?:\r?\n| )|(?:\"\"|''))(?P<value>[^\s\"'`;|&\\-][^\s\"'`;|&\\]{0,511})")
 # The further lines of a block of YAML, also where lines were joined.
 _OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}?(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})\Z")
 _BLOCK_LINE = expression(r"(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})(?P<value>\S{8,512})(?=\s|\Z)")
@@ -100,19 +102,23 @@ _HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^
 _HELD = expression(r"(?<=[\"'`:=] |.[\"'`]|r\()[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
-_SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env)[ \t]{1,8}\Z")
+_SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env|\bdotenv set)[ \t]{1,8}\Z")
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
-    r"|(?:[ \t](?=[A-Za-z])(?:[\w'-]{1,15} ){0,5}[\w'-]{1,15})?(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
+    r"|(?:[ \t](?=[A-Za-z])(?:[\w'/.~-]{1,40} ){0,5}[\w'/.~-]{1,40})?"
+    r"(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}"
     rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
 )
+_NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
+_SOMEBODYS = expression(r"\b(?i:the|your|my|our|new)[ \t]\Z")
+_SAID_OF_IT = expression(r"[\"'`]?[ \t](?:was|is|has|does|did|could|expired|revoked|rejected)\b")
 # A row of a file of columns.
 _COLUMN = expression(rf"{_QUOTE}?[,;]{_QUOTE}?(?P<cell>[^\s,;\"'`]{{7,511}}[^\s,;\"'`:]){_QUOTE}?:?(?=[,;\s}}\]]|$)")
 # What is shown in the line below of what the line asks for: echo $NAME, print(x["name"]), a cell of a notebook.
@@ -295,7 +301,8 @@ def _beside(text: str, begin: int, end: int, name: str) -> Iterator[Span]:
     if _LINE_ENDS.match(text, end) and (comment := _COMMENT.search(text, max(0, begin - 56), begin)):
         lowest = max(0, comment.start() - _LONGEST_VALUE)
         first = max(text.rfind(one, lowest, comment.start()) for one in _BEFORE_A_VALUE) + 1
-        if _drawn(text[first : comment.start()]):
+        made = looks_made if is_password(name) else _drawn
+        if made(text[first : comment.start()]):
             yield Span(first, comment.start(), name)
     line = text.rfind("\n", max(0, begin - 640), begin) + 1
     below = _SHOWN_BELOW.match(text, end)
@@ -310,20 +317,27 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
     alone = begin == 0 or text[begin - 1] in "\n\"' "
     if alone and (column := _COLUMN.match(text, end)) and looks_made(column["cell"]):
         return Span(column.start("cell"), column.end("cell"), name)
-    gap = (len(words(name)) > 1 and _SENTENCE.match(text, end)) or _LOOSE.match(text, end)
-    if gap is None or gap.end() == end:
-        return None
+    sentence = _SENTENCE.match(text, end) if len(words(name)) > 1 else None
+    gaps = _NEXT_WORD.match(text, end), sentence, _LOOSE.match(text, end)
+    found = (_behind(text, begin, gap, name) for gap in gaps if gap is not None and gap.end() > end)
+    return next((span for span in found if span is not None), None)
+
+
+def _behind(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
+    """The value behind what loosely binds it to its name."""
     opening = _OPENING.match(text, gap.end())
     plain = _SHORT.match(text, opening.end() if opening else gap.end())
     if plain is None:
         return None
     stop = _STOP.search(plain[0])
     value = (plain[0][: stop.start()] if stop else plain[0]).partition("|")[0].rstrip(".,:;")
+    span = Span(plain.start(), plain.start() + len(value), name)
     in_a_table = gap.groupdict().get("table") is not None
-    told = (is_password(name) and opening) or (len(words(name)) > 1 and _TOLD.search(gap[0]))
-    made = looks_made if in_a_table or told else _drawn
+    somebodys = len(words(name)) > 1 or _SOMEBODYS.search(text, max(0, begin - 8), begin)
+    said_of_it = name.lower().endswith(("token", "api key")) and _SAID_OF_IT.match(text, span.end)
+    told = is_password(name) or (somebodys and (said_of_it or _TOLD.search(gap[0])))
     mixed = name.isupper() and _MIXED.fullmatch(value)
-    return Span(plain.start(), plain.start() + len(value), name) if mixed or made(value) else None
+    return span if mixed or (looks_made if in_a_table or told else _drawn)(value) else None
 
 
 def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
@@ -405,7 +419,11 @@ def _is_a_word(value: str) -> bool:
 def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     value = text[start:end]
     # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
-    told = any(map(str.isalnum, value)) and words(value) != words(name) and is_secret_option(name, value.strip())
+    told = (
+        any(map(str.isalnum, value))
+        and not set(words(value)) <= set(words(name))
+        and is_secret_option(name, value.strip())
+    )
     return Span(start, end, name) if told else None
 
 

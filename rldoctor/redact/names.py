@@ -21,7 +21,7 @@ def _set(text: str) -> frozenset[str]:
 # These say it wherever they stand in a name.
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
-    "jwt webhook webhooks pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
+    "creds jwt webhook webhooks passcode pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
 )
 # Password, key and token in the languages of those who ask for help; keys and tokens are of dictionaries and of texts,
 # too.
@@ -36,15 +36,21 @@ IN_OTHER_LANGUAGES = f"{_PASSWORDS_ELSEWHERE}|{_KEYS_ELSEWHERE}"
 _PASSWORD_ELSEWHERE = expression(_PASSWORDS_ELSEWHERE, re.IGNORECASE)
 _KEY_ELSEWHERE = expression(_KEYS_ELSEWHERE, re.IGNORECASE)
 # Numbers are secrets too under these.
-_PASSWORDS = _set("password passwords passwd passphrase pswd passwort kennwort")
+_PASSWORDS = _set("password passwords passwd passphrase passcode pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
 _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
     "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf xsrf vault "
-    "subscription sa var preshared sign sdk"
+    "subscription sa var preshared sign sdk hmac"
 )
+# As words of their own before the last: an API key, the HF token; a server key may be anything.
+_AS_A_WORD = _set(
+    "storage ray service shared root server app account session bot var sa client deploy ssh store redis sign sdk hmac "
+    "security"
+)
+OPENERS = "|".join(sorted(_OPENS - _AS_A_WORD))
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Words are written together with a word before them: a password with any, a key with what it opens.
 _TOGETHER = expression(
@@ -63,11 +69,11 @@ _PERHAPS = _set("key token sk sig signature pat auth sessionid phpsessid jsessio
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
-_VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|SK|AUTH|DSN|JWT)$|(?:PASSWORD|PASSWD|SECRET)S?$")
+_VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|_SK$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
 # Where a secret is kept; the last ones where the value is a path, or another name.
-_KEPT = _set("name names ref refs helper template")
+_KEPT = _set("name names ref refs helper template stdin")
 _KEPT_IN = _set("path paths file files filename dir env var variable location")
 _A_PLACE = expression(
     r"[~.]{0,2}/[^\s:@]*|[A-Z]{2,}(?:_[A-Z0-9]+)+|[\w./-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|p12|pfx)"
@@ -76,10 +82,10 @@ _A_PLACE = expression(
 _PASS = _set("pass pwd pw")
 _PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
 _VARIABLE_WORDS = expression(
-    r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
+    r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|CREDS|PASSCODE|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
     r"|PAT|PWD|SK|TOKENS?|WEBHOOKS?|DSN"
 )
-_NO_SECRETS = frozenset(("PWD", "OLDPWD"))
+_NO_SECRETS = frozenset(("PWD", "OLDPWD", "SK"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = expression(
     r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",

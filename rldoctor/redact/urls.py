@@ -59,7 +59,9 @@ def _credentials(rest: str) -> int:
     host, colon, port = authority.rpartition(":")
     if "@" not in authority and not (colon and not port.isdigit() and not host.startswith("[")):
         return 0
-    return max(rest.rfind("@"), 0)
+    # A user or a token alone: what follows further @ is a version, git@github.com/x/y@v2.
+    alone = "@" in authority and ":" not in authority[: authority.find("@")]
+    return max((authority if alone else rest).rfind("@"), 0)
 
 
 def _is_login(before: str, user: str) -> bool:

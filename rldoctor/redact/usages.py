@@ -59,11 +59,15 @@ curl -b|--cookie NAME=SECRET
 curl -E|--cert FILE:SECRET
 curl -x|--proxy USER:SECRET@
 http|https|xh|xhs -a|--auth USER:SECRET
+http|https|xh|xhs bearer -a|--auth SECRET?
 useradd|usermod -p SECRET
 docker|podman|skopeo|helm|az|oc|nerdctl|buildah|oras|crane login -p SECRET
 mc alias set WORD WORD WORD SECRET
 mc config host add WORD WORD WORD SECRET
 clearml-init --key SECRET
+vastai set api-key SECRET
+hatch publish -a|--auth SECRET
+pulumi config set ... --secret WORD SECRET
 gh secret set -b|--body SECRET
 gcloud auth activate-refresh-token WORD SECRET
 poetry config ... pypi-token.* SECRET
@@ -75,8 +79,11 @@ vault unwrap|unseal ... SECRET?
 vault kv put WORD *=SECRET?
 wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault login ... SECRET?
 kubectl|oc create secret ... --from-literal NAME=SECRET
-login|--with-token|--password-stdin|--stdin|--passphrase-fd|chpasswd|kinit|cryptsetup < SECRET?
+login|--with-token|--password-stdin|--stdin|--passphrase-fd|chpasswd|kinit|cryptsetup|vncpasswd|age < SECRET?
 gh secret set < SECRET?
+docker|podman secret create < SECRET?
+ngc config set < SECRET?
+base64 -*d|-*D|--decode < SECRET?
 sudo -*S < SECRET?
 """
 _QUOTE = r"[\"'`]?"

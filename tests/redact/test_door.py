@@ -302,6 +302,11 @@ def test_base64_with_slashes_is_no_path() -> None:
         + "AAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
         + '"}',
         "the secret: use a smaller learning rate; lang_sk=0.41, sk_buff, task_sk: none",
+        # Sentences about secrets, and versions behind a URL's path.
+        "password authentication is disabled; the API key was not set; session token expired; HF token was not found",
+        "storage key is checkpoints/step_1200; ray key is actor_8f3c2b1a; hub key 'model-00001' was not found; SK=en",
+        'git+ssh://git@github.com/c/r.git@v2.0.1 f"postgresql://{user}:{password}@{host}/{db}"',
+        'docker login -u ci --password-stdin registry.corp; next token is \'layer12\'; path="/data/""run2024x"',
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
