@@ -103,12 +103,14 @@ _HELD = expression(r"(?<=[\"'`:=] |.[\"'`]|r\()[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env|\bdotenv set)[ \t]{1,8}\Z")
+# A word of a sentence, or the path of a file.
+_SAID = r"(?:[\w'-]{1,15}|[\"']?[/~][\w/.~-]{1,80}[\"']?)"
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
-    r"|(?:[ \t](?=[A-Za-z])(?:[\w'/.~-]{1,40} ){0,5}[\w'/.~-]{1,40})?"
+    rf"|(?:[ \t](?=[A-Za-z])(?:{_SAID} ){{0,5}}{_SAID})?"
     r"(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}"
     rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
