@@ -10,7 +10,7 @@ from rldoctor.expressions import expression
 from rldoctor.printable import plain
 from rldoctor.redact import columns, kinds, logins, memory, named, urls, usages
 from rldoctor.redact.marks import mark
-from rldoctor.redact.names import is_secret_option, is_secret_variable
+from rldoctor.redact.names import is_secret_option, is_secret_variable, looks_made
 from rldoctor.redact.readings import readings
 from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
@@ -28,7 +28,13 @@ _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
 def text(value: str) -> str:
     """The text without secrets."""
     found = [*_shown(value), *memory.find(value)]
-    return cut(value, found) if found else value
+    return cut(value, map(_discreet, found)) if found else value
+
+
+def _discreet(span: Span) -> Span:
+    """The stretch under a name that is none itself: the letters of a secret may spell one."""
+    tells = looks_made(span.name) and any(memory.find(span.name))
+    return Span(span.start, span.end, "secret") if tells else span
 
 
 def _shown(value: str) -> list[Span]:

@@ -499,6 +499,11 @@ def test_a_mark_tells_no_secret_that_is_in_the_name(held: dict[str, str]) -> Non
     assert "Canary" not in shown and "hunter2" not in shown
 
 
+def test_a_mark_has_no_name_that_is_a_secret() -> None:
+    told = redact.text("Hydra refuses apikey: Canary23cbmd75XGKPW56q': it takes each override as one word")
+    assert "Canary23" not in told and "<removed:apikey>" in told
+
+
 def test_the_letters_of_a_name_in_a_secret_make_no_name_of_it() -> None:
     redact.begin({})
     assert redact.text("index-url=https://Canary71gxau21BMVPW25q:@h/simple") == (
