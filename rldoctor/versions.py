@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 
+# Python reads no number of more digits, and no package says so much.
+_LONGEST = 4096
+
 
 @lru_cache(maxsize=1024)
 def parsed(version: str) -> Version | None:
     """The version, or None for what is none (``nightly``, ``precompiled``)."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         return Version(version)
-    except InvalidVersion:
+    except ValueError:  # none, or a number of more digits than Python reads
         return None
 
 
@@ -26,8 +29,10 @@ def specifiers(text: str) -> SpecifierSet:
     """The set of specifiers that a text such as ``>=0.15,<0.18`` stands for.
 
     Raises :class:`packaging.specifiers.InvalidSpecifier` for what is none."""
-    from packaging.specifiers import SpecifierSet
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+    if len(text) > _LONGEST:
+        raise InvalidSpecifier(f"{text[:32]}...")
     return SpecifierSet(text)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from packaging.specifiers import InvalidSpecifier
 
-from rldoctor.versions import version_within
+from rldoctor.versions import parsed, specifiers, version_within
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,12 @@ def test_a_version_inside_a_range(version: str, specifier: str) -> None:
 )
 def test_a_version_outside_a_range(version: str, specifier: str) -> None:
     assert version_within(version, specifier) is False
+
+
+def test_a_number_of_more_digits_than_python_reads_is_no_version() -> None:
+    assert parsed("1." + "9" * 6000) is None
+    with pytest.raises(InvalidSpecifier):
+        specifiers(">=" + "9" * 6000)
 
 
 def test_what_is_no_version_lies_in_no_range_and_outside_of_none() -> None:

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from packaging.version import InvalidVersion, Version
 
 from rldoctor import redact, untrusted
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
@@ -20,6 +19,7 @@ from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import is_examinable, is_known, meant_by
 from rldoctor.lookup import PROVIDERS, canonical
 from rldoctor.misfit import Misfit
+from rldoctor.versions import parsed
 
 ASSUMED = "judged for an assumed machine"
 
@@ -198,10 +198,8 @@ def _versions(given: dict[str, str], where: str) -> dict[str, str]:
 
 
 def _check_version(version: str, name: str, where: str) -> None:
-    try:
-        Version(version)
-    except InvalidVersion:
-        raise InputError(f"{where}: {version!r} is not a version of {name}, such as 0.8.5") from None
+    if parsed(version) is None:
+        raise InputError(f"{where}: {version[:64]!r} is not a version of {name}, such as 0.8.5")
 
 
 def _on_machine(case: Case, machine: Machine) -> Case:

@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import TypeVar
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from rldoctor import redact
 from rldoctor.case import Case, Gpu, Gpus, Packages
 from rldoctor.facts.assume import GIB, AssumedGpu, Machine
+from rldoctor.versions import parsed
 
 T = TypeVar("T")
 # So many names of what differs fit into a line.
@@ -131,9 +131,6 @@ def _versions(packages: Packages) -> dict[str, str]:
     """The version that an import would take of each distribution."""
     found: dict[str, str] = {}
     for distribution in packages.distributions:
-        try:
-            Version(distribution.version)
-        except InvalidVersion:  # setuptools' legacy versions, which no specifier compares with
-            continue
-        found.setdefault(distribution.name, distribution.version)
+        if parsed(distribution.version) is not None:  # setuptools' legacy versions compare with no specifier
+            found.setdefault(distribution.name, distribution.version)
     return dict(sorted(found.items()))

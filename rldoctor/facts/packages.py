@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
 from rldoctor import frameworks, untrusted
 from rldoctor.case import Distribution, Packages
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, metadata
 from rldoctor.lookup import canonical
 from rldoctor.records import dataclass
+from rldoctor.versions import parsed
 
 # Whose declarations are read; of the others name and version suffice, and those stand in the directory's name.
 _DECLARING = {
@@ -167,11 +166,7 @@ def _read_one(entry: _Entry) -> Distribution | str:
 
 
 def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
+    return parsed(text) is not None
 
 
 def _own_name(name: str, directory: str) -> str:

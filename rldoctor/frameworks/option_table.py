@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rldoctor.case import Unknown
 from rldoctor.frameworks.layouts import file_of, layout_of
@@ -159,10 +159,10 @@ class OptionTable:
             return 0, last
         if version in self._index:
             return self._index[version], self._index[version]
-        try:
-            wanted = Version(Version(version).public)
-        except InvalidVersion:
+        given = parsed(version)
+        if given is None:
             return Unknown(reason=f"{version!r} is no version")
+        wanted = Version(given.public)
         public = [Version(read.public) for read in self._versions]
         first = bisect_left(public, wanted)
         if first <= last and public[first] == wanted:  # builds of one release (`1.0+cu129`), commits of one version

@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rldoctor.facts.environment import is_allowed
 from rldoctor.link.locate import Kind
 from rldoctor.link.provided import Answer
 from rldoctor.link.syntax import defined_as, parts_of
 from rldoctor.link.values import NOT_KNOWN, Known, Module, Object, Several, Value
+from rldoctor.versions import parsed
 
 if TYPE_CHECKING:
     from rldoctor.link.follow import Follower, Frame
@@ -164,10 +165,8 @@ def _version(follower: Follower, distribution: Value) -> Value:
 def _parsed(text: Any) -> Value:
     if isinstance(text, Version):
         return Known(text)
-    try:
-        return Known(Version(text)) if isinstance(text, str) else NOT_KNOWN
-    except InvalidVersion:
-        return NOT_KNOWN
+    version = parsed(text) if isinstance(text, str) else None
+    return NOT_KNOWN if version is None else Known(version)
 
 
 def _bound(

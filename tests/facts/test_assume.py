@@ -210,6 +210,7 @@ def test_a_machine_that_cannot_be_used(machine: Path, content: str, why: str) ->
     ("item", "why"),
     [
         ("vllm==latest", "'latest' is not a version of vllm"),
+        ("vllm==" + "1" * 5000, "1111' is not a version of vllm"),
         ("vllm==", "'' is not a version of vllm"),
         ("vllm==0.8.*", "'0.8.*' is not a version of vllm"),
         ("==0.8", "'' is not a package name"),

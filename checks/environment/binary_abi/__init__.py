@@ -37,7 +37,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rldoctor.api import (
     Case,
@@ -250,7 +250,7 @@ def _same_minor(one: str, other: str) -> bool:
     """Whether two releases share major and minor; a version that cannot be read is not held against anyone."""
     try:
         return Version(one).release[:2] == Version(other).release[:2]
-    except InvalidVersion:
+    except ValueError:
         return True
 
 
