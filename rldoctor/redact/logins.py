@@ -31,7 +31,8 @@ _CERTAIN = tuple(
         rf"[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
-        rf"\.login\([ \t]{{0,4}}[\"'][^\"'\n]{{1,64}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
+        rf"\.(?:login\(|connect\([^()\n,]{{1,80}},[ \t]{{0,4}}\d{{1,5}},)"
+        rf"[ \t]{{0,4}}[\"'][^\"'\n]{{1,64}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
         # A jar of cookies, as Netscape wrote it.
         r"\t(?:TRUE|FALSE)\t[/_][^\t\n]{0,200}\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,64}\t(?P<value>[^\s\"'`]{1,4096})",
         # As Subversion and Kaggle keep them.
@@ -71,7 +72,7 @@ _LIKELY = tuple(
         # What is written to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
         r">{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b)",
-        r"(?:pass|token|secret|key)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
+        r"(?:pass|token|secret|key|cred)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
         rf"{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
         rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
@@ -81,7 +82,7 @@ _LIKELY = tuple(
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
         r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token|verifier))=(?P<value>[^\s&\"'`<>]{8,1024})",
-        r"[?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|Policy|Key-Pair-Id|q-ak)=(?P<value>[^\s&\"'`<>]{8,1024})",
+        r"[?&](?:X-[A-Z][a-z]{2,7}-(?:Signature|Credential|Security-Token)|Policy|Key-Pair-Id|q-ak)=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
 )
 # A call that takes a secret among what it is given.
@@ -102,7 +103,7 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
-    r"|--proxy|identified|credentials\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

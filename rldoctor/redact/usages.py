@@ -81,6 +81,7 @@ wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vaul
 kubectl|oc create secret ... --from-literal NAME=SECRET
 login|--with-token|--password-stdin|--stdin|--passphrase-fd|chpasswd|kinit|cryptsetup|vncpasswd|age < SECRET?
 gh secret set < SECRET?
+sshfs ... password_stdin < SECRET?
 docker|podman secret create < SECRET?
 ngc config set < SECRET?
 base64 -*d|-*D|--decode < SECRET?
