@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from rldoctor.expressions import expression
+from rldoctor.records import dataclass
 from rldoctor.redact.names import is_nothing, looks_made
 from rldoctor.redact.spans import Span
 
