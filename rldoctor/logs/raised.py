@@ -30,12 +30,13 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
     apart. ``versions`` are those that the log reveals."""
     held = case.packages.distributions if case.packages is not None else ()
     releases = {**{d.name: d.version for d in held}, **versions}
-    found = traced(root, releases) or _by_its_line(root)
+    found = traced(root, releases)
     return _reported(found, releases.get(found.place.package, ""), case) if found is not None else None
 
 
 def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
-    """The place in a table that a failure, or what it grew from, shows; ``releases`` are those at hand by package."""
+    """The place in a table that a failure, or what it grew from, shows, else the one that its traceback shows;
+    ``releases`` are those at hand by package."""
     for link in reversed(root.chain):
         inner = link.frames[-1] if link.frames else None
         if inner is not None and is_users(inner.file):
@@ -46,25 +47,26 @@ def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
         where = (module_of(inner.file), inner.function, inner.code) if inner is not None else ("", "", "")
         found = trace(Shown(link.type, link.message, *where), [name for name in ran if name], releases)
         if found is not None:
-            return found
-    return None
+            shown = _by_its_line(link)
+            known = {place.module for place in (*found.places, *found.others, *found.elsewhere)}
+            # The same words elsewhere are not what was raised here.
+            return found if shown is None or shown.place.module in known else shown
+    return next(filter(None, map(_by_its_line, reversed(root.chain))), None)
 
 
-def _by_its_line(root: LoggedException) -> Trace | None:
+def _by_its_line(link: LoggedException) -> Trace | None:
     """The place that a traceback itself shows: the line of an installed package that raises or asserts. No release is
     known for it: the tables leave modules out, and there are packages without one."""
-    for link in reversed(root.chain):
-        inner = link.frames[-1] if link.frames else None
-        if inner is None or is_users(inner.file):
-            continue
-        package, module, type_ = package_of(inner.file), module_of(inner.file), link.type.rpartition(".")[2]
-        raises, asserts = _RAISES.match(inner.code), _ASSERTS.match(inner.code)
-        if not package or not module or not (raises["type"] == type_ if raises else asserts and type_ == _ASSERTION):
-            continue
-        test = _condition(asserts["test"]) if asserts else ""
-        place = Place(package, module, inner.function, type_, link.message, (f"not ({test})",) if test else (), ())
-        return Trace((place,), (), {})
-    return None
+    inner = link.frames[-1] if link.frames else None
+    if inner is None or is_users(inner.file):
+        return None
+    package, module, type_ = package_of(inner.file), module_of(inner.file), link.type.rpartition(".")[2]
+    raises, asserts = _RAISES.match(inner.code), _ASSERTS.match(inner.code)
+    if not package or not module or not (raises["type"] == type_ if raises else asserts and type_ == _ASSERTION):
+        return None
+    test = _condition(asserts["test"]) if asserts else ""
+    place = Place(package, module, inner.function, type_, link.message, (f"not ({test})",) if test else (), ())
+    return Trace((place,), (), {})
 
 
 _ASSERTION = "AssertionError"

@@ -69,6 +69,18 @@ def test_a_place_that_no_table_has_is_read_from_the_traceback() -> None:
     assert finding(divided).message == "ZeroDivisionError: no known pattern"
 
 
+def test_the_line_that_raised_goes_before_the_same_words_elsewhere() -> None:
+    path = "/env/lib/python3.12/site-packages/transformers/models/deprecated/jukebox/tokenization_jukebox.py"
+    words = "Unable to convert output to JAX tensors format, JAX is not installed."
+    text = (
+        f'Traceback (most recent call last):\n  File "{path}", line 320, in convert_to_tensors\n'
+        f"    raise ImportError({words!r})\nImportError: {words}\n"
+    )
+    place = "transformers.models.deprecated.jukebox.tokenization_jukebox.convert_to_tensors"
+    assert f"raised by transformers in {place}" in finding(text).message
+    assert "transformers.feature_extraction_utils" in finding(f"ImportError: {words}\n").message
+
+
 def test_what_a_package_without_a_table_raised_is_no_others() -> None:
     # https://github.com/THUDM/slime/issues/1896
     text = (
