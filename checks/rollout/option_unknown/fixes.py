@@ -67,7 +67,8 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
             commands=(f"pip install '{wanted}'",) if package else (),
         )
     if option.since or option.until:
-        yield Fix(title=f"or take {option.key} out: this release does without it")
+        # What a release calls otherwise is not always to be seen: the tables then show one that went and one that came.
+        yield Fix(title=f"or take {option.key} out, or give what this release has in its place, if anything")
 
 
 def refusal(option: RefusedValue) -> str:

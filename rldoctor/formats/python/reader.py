@@ -40,6 +40,7 @@ class PythonFile:
     main_guard: bool = False
     imports: set[str] = field(default_factory=set)
     nodes: list[ast.Call] = field(default_factory=list)
+    _scopes: list[tuple[Arguments | None, Scope]] = field(default_factory=list)
 
     def imports_from(self, module: str) -> bool:
         """Whether ``module`` or something below it is imported."""
@@ -136,7 +137,12 @@ class PythonFile:
         return Call(dotted(node.func), self.line(node.lineno), Located(values, lines), positionals)
 
     def _scope(self, arguments: Arguments | None) -> Scope:
-        return Scope(self.tree, self.source.text, arguments)
+        """The names of the file; to look through all of it again for every call took most of reading a notebook."""
+        scope = next((scope for given, scope in self._scopes if given is arguments), None)
+        if scope is None:
+            scope = Scope(self.tree, self.source.text, arguments)
+            self._scopes.append((arguments, scope))
+        return scope
 
     def is_guard(self, node: ast.AST) -> bool:
         """Whether a statement is ``if __name__ == "__main__"``."""

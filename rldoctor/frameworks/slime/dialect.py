@@ -13,7 +13,7 @@ from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
-from rldoctor.frameworks.rule import Boolean, Rule
+from rldoctor.frameworks.rule import Boolean, Rule, as_list
 from rldoctor.frameworks.translating import translated
 from rldoctor.plan.model import Form
 
@@ -63,7 +63,7 @@ _ROLLOUT: dict[str, str | Rule] = {
     "rollout_top_p": "sampling.top_p",
     "rollout_top_k": "sampling.top_k",
     "rollout_stop": "sampling.stop",
-    "rollout_stop_token_ids": "sampling.stop_token_ids",
+    "rollout_stop_token_ids": Rule("sampling.stop_token_ids", read=lambda given: [int(one) for one in as_list(given)]),
     "rollout_batch_size": "batch.prompts",
     "over_sampling_batch_size": "batch.pool",
     "n_samples_per_prompt": "batch.generations",

@@ -251,13 +251,10 @@ def parses(launch: Launch) -> bool:
 
 def _spreads_unknown(python: PythonFile) -> bool:
     """Whether a config is given a ``**`` dictionary that cannot be read."""
-    calls = [node for node in ast.walk(python.tree) if isinstance(node, ast.Call)]
-    for name in ALGORITHMS:
-        for node in calls:
-            spread = (
-                isinstance(node.func, ast.Name) and node.func.id == name and any(k.arg is None for k in node.keywords)
-            )
-            read = next((c for c in python.calls(name) if c.line == node.lineno), None) if spread else None
+    for node in python.nodes:
+        if isinstance(node.func, ast.Name) and node.func.id in ALGORITHMS and any(k.arg is None for k in node.keywords):
+            line = python.line(node.lineno)
+            read = next((call for call in python.calls(node.func.id) if call.line == line), None)
             if read is not None and len(read.keywords) < len(node.keywords):
                 return True
     return False
