@@ -45,6 +45,7 @@ from rldoctor.api import (
     NotApplicable,
     NotChecked,
     Reach,
+    Role,
     RolloutPlan,
     Severity,
     cite,
@@ -281,24 +282,33 @@ check.signature(
 
 
 # NCCL's InfiniBand transport, which does not fall back by itself.
+_INFINIBAND = (
+    Fix.unsafe(
+        "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
+        "leave InfiniBand aside to see that the rest works",
+        {"env.NCCL_IB_DISABLE": "1"},
+        side_effects="transfers between nodes go by TCP",
+    ),
+    DEBUG,
+)
 check.signature(
-    *(f"NET/IB{name}: Got completion from peer" for name in (" ", "", "/GIN")),  # up to 2.19, since 2.20, of GIN
-    ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
     "Call to ibv_reg_mr",
     "Call to ibv_modify_qp failed",
     "Call to ibv_create_qp failed",
     "Call to ibv_alloc_pd failed",
     "Call to ibv_open_device failed",
     says="an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
-    fixes=(
-        Fix.unsafe(
-            "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
-            "leave InfiniBand aside to see that the rest works",
-            {"env.NCCL_IB_DISABLE": "1"},
-            side_effects="transfers between nodes go by TCP",
-        ),
-        DEBUG,
-    ),
+    fixes=_INFINIBAND,
+)
+# What is sent to a process that is gone completes with an error as well: another rank's own failure goes before it.
+check.signature(
+    *(f"NET/IB{name}: Got completion from peer" for name in (" ", "", "/GIN")),  # up to 2.19, since 2.20, of GIN
+    ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
+    details=(r"from peer (?P<peer>[\w.:-]+)",),
+    says="an InfiniBand transfer of NCCL [[with {peer} ]]fails: adapter, GID index or cable do not carry it, or the "
+    "other end is gone",
+    fixes=_INFINIBAND,
+    role=Role.CASCADE,
 )
 
 
