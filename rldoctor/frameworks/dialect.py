@@ -27,6 +27,7 @@ from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
     from rldoctor.formats.hydra.overrides import Resolvers
+    from rldoctor.formats.python.started import Helper
     from rldoctor.formats.shell.arguments import Arguments
     from rldoctor.frameworks.spelled import Spelling
 
@@ -58,6 +59,8 @@ class Dialect:
     """Dotted native keys (or sections) that only this framework's YAML files and overrides have."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Python modules whose import in a script marks this framework."""
+    helpers: ClassVar[Mapping[str, Helper]] = {}
+    """Its functions with which a Python script starts it, by their names."""
 
     # How its native settings are written.
     style: ClassVar[Form] = Form.OPTION

@@ -48,6 +48,8 @@ class Rows:
             kind = term(rule.option)
             if rule.read is bool:  # whether it has a value at all is what counts
                 return False
+            if rule.boolean is Boolean.FLAG:  # it may choose a mode
+                return True
             return (rule.boolean or booleans) is not Boolean.VALUE and kind is not None and kind.kind == "bool"
 
         return frozenset(key for key, rule in self.keys.items() if bare(rule))

@@ -46,6 +46,60 @@ def test_a_launch_of_its_own(launches: Launches) -> None:
     assert plan.unread == () and plan.unknown == ()
 
 
+# tests/test_qwen3_4B_ppo.py of 0.3.1, shortened.
+PYTHON = """\
+import os
+import slime.utils.external_utils.command_utils as U
+
+MODEL = "Qwen3-4B"
+GPUS = int(os.environ.get("SLIME_SCRIPT_NUM_GPUS", "8"))
+
+def execute():
+    ckpt_args = f"--hf-checkpoint /opt/{MODEL} "
+    rollout_args = (
+        "--rollout-batch-size 32 "
+        "--n-samples-per-prompt 8 "
+        "--rollout-max-response-len 8192 "
+        "--input-key 'the prompt' "
+    )
+    if os.path.exists("more"):
+        rollout_args += "--rollout-temperature 0.5 "
+    misc_args = f"--actor-num-nodes 1 --actor-num-gpus-per-node {GPUS} " "--rollout-num-gpus-per-engine 2 --colocate "
+    train_args = f"{ckpt_args} {rollout_args} {misc_args} {U.get_default_wandb_args(__file__)} "
+    U.execute_train(train_args=train_args, num_gpus_per_node=GPUS, megatron_model_type="qwen3-4B"<script>)
+"""
+
+
+@pytest.mark.parametrize(("script", "entry"), [("", "train.py"), (', train_script="train_async.py"', "train_async.py")])
+def test_a_python_launcher_puts_its_options_together(launches: Launches, script: str, entry: str) -> None:
+    (plan,) = launches({"run.py": PYTHON.replace("<script>", script)}, slime="0.3.1")
+    assert (plan.framework, plan.entry, plan.value("model.path")) == ("slime", entry, "/opt/Qwen3-4B")
+    assert (plan.value("batch.generation"), plan.value("placement.mode")) == (256, "colocate")
+    assert (plan.value("placement.gpus_per_node"), plan.value("placement.engines")) == (8, 4)
+    response = plan.get("lengths.response")
+    assert response is not None and (response.value, response.line) == (8192, 12)
+    assert {given.key: given.value for given in plan.given}["input_key"] == "the prompt"
+    told = " ".join(note.text for note in plan.notes if note.unread)
+    assert "get_default_wandb_args" in told and "--rollout-temperature 0.5" in told
+
+
+def test_a_function_of_that_name_in_anothers_module_starts_nothing(launches: Launches) -> None:
+    text = PYTHON.replace("slime.utils", "ours.utils").replace("<script>", "")
+    assert launches({"run.py": text}) == []
+
+
+def test_stop_tokens_are_numbers_as_its_parser_makes_them(launches: Launches) -> None:
+    more = "--colocate --rollout-stop-token-ids 151645 151643"
+    (plan,) = launches({"run.sh": RUN.format(script="train.py", more=more)})
+    assert plan.value("sampling.stop_token_ids") == [151645, 151643]
+
+
+def test_what_may_follow_a_flag_is_no_value_of_it(launches: Launches) -> None:
+    (plan,) = launches({"run.sh": RUN.format(script="train.py", more="--colocate $MORE")})
+    assert plan.value("placement.mode") == "colocate"
+    assert any("$MORE may hold more options" in note.text for note in plan.notes)
+
+
 def test_only_what_sglang_is_given_is_said_of_the_engine(launches: Launches) -> None:
     (plan,) = launches({"run.sh": RUN.format(script="train.py", more="")}, vllm="0.11.0")
     engine = {name: setting for name, setting in plan.settings.items() if name.startswith("engine.")}

@@ -1,9 +1,11 @@
-"""The commands that a Python file starts with words that it writes itself: ``subprocess``, ``os.system``, submitit."""
+"""The commands that a Python file starts with words that it writes itself: ``subprocess``, ``os.system``, submitit, and
+the functions in which frameworks wrap these."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.python.scope import Scope, dotted
@@ -16,6 +18,9 @@ _SHELLS = frozenset({"os.system", "os.popen", "subprocess.getoutput", "subproces
 # https://github.com/facebookincubator/submitit/blob/main/submitit/helpers.py
 _HELPERS = frozenset({"CommandFunction"})
 _GROWS = frozenset({"append", "extend"})
+# A text of options as a shell takes it apart: what is quoted, blanks, the rest; a quote may end behind an unknown part.
+_SHELL_WORD = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<blank>\s+)|(?P<plain>[^\s'\"]+)|['\"]")
+_MOST_DEEP = 20
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,20 @@ class Started:
     variables: tuple[tuple[str, Word], ...] = ()
 
 
-def started(python: PythonFile) -> Iterator[Started]:
-    """What the file starts, in its order; commands of which not even the program is known are left out."""
+@dataclass(frozen=True)
+class Helper:
+    """A function of a framework's ``module`` that starts a script with a text of options: the keywords that take the
+    text and the script, and the script where none is named."""
+
+    module: str
+    options: str
+    script: str
+    default: str
+
+
+def started(python: PythonFile, helpers: Mapping[str, Helper]) -> Iterator[Started]:
+    """What the file starts, in its order; commands of which not even the program is known are left out. ``helpers``
+    are frameworks' functions by their names."""
     reader = _Reader(python)
     for node in python.nodes:
         name = dotted(node.func)
@@ -38,6 +55,8 @@ def started(python: PythonFile) -> Iterator[Started]:
             found = reader.text(node, node.args[0])
         elif last in _HELPERS and node.args:
             found = reader.command(node, node.args[0])
+        elif last in helpers and python.imports_from(helpers[last].module):
+            found = reader.helped(node, helpers[last])
         elif last in _RUNS and (name.startswith("subprocess.") or last == name == "Popen"):
             first = node.args[0] if node.args else _keyword(node, "args")
             shell = _keyword(node, "shell")
@@ -82,6 +101,64 @@ class _Reader:
             return None
         return Started(self.python.line(node.lineno), words, variables=tuple(self._variables(node)))
 
+    def helped(self, node: ast.Call, helper: Helper) -> Started | None:
+        options, script = _keyword(node, helper.options), _keyword(node, helper.script)
+        if options is None:
+            return None
+        program = self._plain(helper.default, node) if script is None else self._word(script)
+        words = (self._plain("python", node), program, *self._split(options))
+        return Started(self.python.line(node.lineno), words)
+
+    def _split(self, node: ast.expr) -> Iterator[Word]:
+        """The words of a text of options, each with the line that it stands on."""
+        pieces: list[Piece] = []
+        for text, origin in self._texts(node, node.lineno, 0):
+            if isinstance(text, Unresolved):
+                pieces.append(Piece(text, self.python.line(origin.lineno), quoted=False))
+                continue
+            for found in _SHELL_WORD.finditer(text):
+                if found["blank"] is not None:
+                    yield from _joined(pieces)
+                    pieces = []
+                elif found.lastgroup is not None:
+                    word = found[found.lastgroup]
+                    pieces.append(Piece(word, self._line_of(word, origin)))
+        yield from _joined(pieces)
+
+    def _texts(self, node: ast.expr, before: int, depth: int) -> Iterator[tuple[str | Unresolved, ast.expr]]:
+        """What a text is put together from before line ``before``, the parts that are known and those that are not."""
+        named = self.scope.assigned.get(node.id, []) if isinstance(node, ast.Name) else []
+        values = [value for value in named if isinstance(value, ast.expr)]
+        if depth > _MOST_DEEP:
+            yield Unresolved(ast.unparse(node)[:80], "nested too deeply"), node
+        elif isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                if isinstance(part, ast.FormattedValue) and part.format_spec is None:
+                    part = part.value
+                yield from self._texts(part, before, depth + 1)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            yield from self._texts(node.left, before, depth + 1)
+            yield from self._texts(node.right, before, depth + 1)
+        elif isinstance(node, ast.Name) and len(values) == 1:
+            yield from self._texts(values[0], before, depth + 1)
+            for line, added, certain in self.grown.get(node.id, []):
+                if line >= before:
+                    break
+                if certain:
+                    yield from self._texts(added, line, depth + 1)
+                else:
+                    yield " ", added
+                    yield Unresolved(ast.unparse(added)[:80], "it is added under a condition"), added
+                    yield " ", added
+        else:
+            value = self.scope.value(node)
+            yield (value if isinstance(value, Unresolved) else str(value)), node
+
+    def _line_of(self, word: str, node: ast.expr) -> int:
+        """The line of a word of a text that may go over several."""
+        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        return self.python.line(next((n for n in lines if word in self.scope.lines[n - 1]), node.lineno))
+
     def _variables(self, node: ast.Call) -> Iterator[tuple[str, Word]]:
         """What ``env={**os.environ, "X": "1"}`` sets."""
         given = _keyword(node, "env")
@@ -97,10 +174,10 @@ class _Reader:
                     yield from self._list(part.value, before, depth + 1)
                 else:
                     yield self._word(part)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and depth < 20:
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and depth < _MOST_DEEP:
             yield from self._list(node.left, before, depth + 1)
             yield from self._list(node.right, before, depth + 1)
-        elif isinstance(node, ast.Name) and depth < 20:
+        elif isinstance(node, ast.Name) and depth < _MOST_DEEP:
             yield from self._named(node, before, depth)
         elif isinstance(node, ast.Call) and dotted(node.func) == "shlex.split" and node.args:
             value = self.scope.value(node.args[0])
@@ -164,6 +241,21 @@ class _Reader:
         raw = value.raw or ast.unparse(node)[:80]
         pieces = (*((Piece(prefix, line),) if prefix else ()), Piece(value, line, many=many))
         return Word(Unresolved(raw, value.why), raw, line, prefix=prefix, pieces=pieces, many=many)
+
+
+def _joined(pieces: list[Piece]) -> Iterator[Word]:
+    """The word that pieces make; none where there are none."""
+    if not pieces:
+        return
+    texts = [piece.text for piece in pieces]
+    known = [text for text in texts if isinstance(text, str)]
+    raw = "".join(text.raw if isinstance(text, Unresolved) else text for text in texts)
+    unknown = next((text for text in texts if isinstance(text, Unresolved)), None)
+    if unknown is None:
+        yield Word(raw, raw, pieces[0].line, prefix=raw, pieces=tuple(pieces))
+        return
+    prefix = "".join(known[: texts.index(unknown)])
+    yield Word(Unresolved(raw, unknown.why), raw, pieces[0].line, prefix=prefix, pieces=tuple(pieces))
 
 
 def _keyword(node: ast.Call, name: str) -> ast.expr | None:

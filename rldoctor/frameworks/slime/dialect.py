@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
+from rldoctor.formats.python.started import Helper
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import placement_group
@@ -34,7 +35,12 @@ _PLACE: dict[str, str | Rule] = {
     "actor_num_nodes": "placement.nodes",
     "actor_num_gpus_per_node": "placement.gpus_per_node",
     "rollout_num_gpus": "placement.engine_gpus",
-    "colocate": Rule("placement.mode", read=lambda given: "colocate" if given else None, write=lambda mode: True),
+    "colocate": Rule(
+        "placement.mode",
+        read=lambda given: "colocate" if given else None,
+        write=lambda mode: True,
+        boolean=Boolean.FLAG,
+    ),
     "offload_rollout": "sleep.enabled",
     "offload_train": "sleep.trainer",
     "tensor_model_parallel_size": "parallel.tensor",
@@ -163,6 +169,10 @@ class Slime(Dialect):
     name, owner = "slime", "slime"
     entries = ("*slime/train.py", "*slime/train_async.py")
     imports = ("slime.utils.arguments", "slime.ray.placement_group")
+    # slime/utils/external_utils/command_utils.py
+    helpers: ClassVar[Mapping[str, Helper]] = {
+        "execute_train": Helper("slime", options="train_args", script="train_script", default="train.py")
+    }
     dashes = True
     booleans = Boolean.FLAG
     # Megatron and SGLang take what it does not declare itself.
