@@ -300,7 +300,8 @@ SECTIONS = {
 class Case:
     """All facts. ``links`` is what the packages lack of each other (:mod:`rldoctor.link.observe`). What is missing is
     explained under its dotted name: in ``unknown`` where it was not obtained, in ``absent`` (with the reason) where it
-    does not exist or make sense here. ``thresholds`` are what the project sets, as ``RLD501.lost-steps``."""
+    does not exist or make sense here. ``sources`` are the texts of the launch, the first of them its own, ``arguments``
+    what its script is given; ``thresholds`` are what the project sets, as ``RLD501.lost-steps``."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -321,6 +322,7 @@ class Case:
     absent: dict[str, str] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] | None = None
     thresholds: dict[str, float] = field(default_factory=dict)
 
     if not TYPE_CHECKING:

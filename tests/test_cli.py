@@ -413,6 +413,18 @@ def test_what_is_ignored_on_the_command_line_leaves_a_trace(launch: Path) -> Non
     assert "unknown code 'RLD999'" in run(*judge, "--ignore", "RLD999", cwd=launch).stderr
 
 
+def test_a_bundle_has_what_its_script_was_given(launch: Path) -> None:
+    (launch / "run.sh").write_text('trl vllm-serve --model Qwen/Qwen2.5-7B-Instruct "$@"\n')
+    saved = run("bundle", "run.sh", "--output", "case.json", "--", "--tensor-parallel-sise", "2", cwd=launch)
+    assert (saved.returncode, saved.stderr) == (0, "")
+    for more in (("--assume", "trl==0.24.0"), ("--assume", "trl==0.24.0", "--assume", "machine.json")):
+        done = run("check", "--from", "case.json", "--level", "static", *more, cwd=launch)
+        assert "knows no option --tensor-parallel-sise; did you mean --tensor-parallel-size?" in done.stdout
+    alone = run("bundle", "--", "--lr", "1", cwd=launch)
+    assert alone.returncode == 2
+    assert "one launch script; 0 are given: rldoctor bundle SCRIPT -- ARGUMENTS" in alone.stderr
+
+
 def test_a_bundle_of_several_launches_names_them(launch: Path) -> None:
     (launch / "two.sh").write_text(VERL.partition("\n")[2] + VERL.partition("\n")[2])
     done = run("bundle", "two.sh", "--level", "imports", cwd=launch)

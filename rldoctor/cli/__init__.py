@@ -47,10 +47,11 @@ app = typer.Typer(
 )
 
 app.command(cls=TakesArguments)(judging.check)
-for _command in (judging.triage, judging.hang, facts.bundle, facts.diff, facts.fleet, facts.compat):
+for _command in (judging.triage, judging.hang, facts.diff, facts.fleet, facts.compat):
     app.command(cls=Command)(_command)
 app.command(cls=Command)(watching.watch)
 app.command(cls=TakesArguments)(facts.plan)
+app.command(cls=TakesArguments)(facts.bundle)
 app.command(cls=Command)(gate.baseline)
 app.command(cls=Command)(gate.init)
 app.command(cls=Command)(gate.machine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -79,9 +79,12 @@ def _texts(values: Iterator[Any]) -> Iterator[str]:
                 yield str(one)
 
 
-def script_arguments(context: typer.Context) -> tuple[str, ...] | None:
-    """What stands behind ``--``, None where nothing does."""
+def script_arguments(context: typer.Context, targets: Sequence[Path]) -> tuple[str, ...] | None:
+    """What stands behind ``--``, None where nothing does. Raises :class:`InputError` where not one script takes it."""
     found: tuple[str, ...] | None = context.meta.get(_ARGUMENTS)
+    if found is not None and len(targets) != 1:
+        how = "" if targets else f": rldoctor {context.info_name} SCRIPT -- ARGUMENTS"
+        raise InputError(f"what stands behind -- goes to one launch script; {len(targets)} are given{how}")
     return found
 
 

@@ -38,6 +38,7 @@ _LONGEST = 3600
 
 
 def bundle(
+    context: typer.Context,
     target: Target = None,
     level: Level = "static",
     python: Python = None,
@@ -57,6 +58,7 @@ def bundle(
     opened = session.open_session(
         session.Options(
             target=target,
+            arguments=script_arguments(context, [target] if target is not None else ()),
             level=level,
             pythons=tuple(python or ()),
             model=model,
@@ -186,7 +188,7 @@ def plan(
         session.Options(
             target=target,
             framework=framework,
-            arguments=script_arguments(context),
+            arguments=script_arguments(context, [target]),
             level="static",
             pythons=tuple(python or ()),
             model=model,

@@ -150,7 +150,7 @@ def check(
 
     options = session.Options(
         framework=framework,
-        arguments=script_arguments(context),
+        arguments=script_arguments(context, targets or ()),
         level=level,
         pythons=tuple(python or ()),
         model=model,
@@ -169,10 +169,6 @@ def check(
     )
     shape = Shape(fail_on=fail_on, format=format_, output=output, verbose=verbose, quiet=quiet)
     judging = Judging.begin(options, shape)
-    if options.arguments is not None and len(targets or ()) != 1:
-        given = len(targets or ())
-        how = "" if given else ": rldoctor check SCRIPT -- ARGUMENTS"
-        raise InputError(f"what stands behind -- goes to one launch script; {given} are given{how}")
     refuse(targets or [])
     if not targets and not from_ and (note := unread()):
         progress(note)

@@ -47,11 +47,16 @@ def _read_again(case: Case, options: Options) -> Iterator[Case]:
     target = Path(next(iter(case.sources)))
     # A shell takes the mark of a secret for a redirection.
     sources = {name: marks.as_word(text) for name, text in case.sources.items()}
-    found = plans(target, case, options.framework, sources, options.arguments)
+    found = plans(target, case, options.framework, sources, _given(case, options))
     if not found:
         yield case
     for plan in found:
         yield replace(case, plan=plan, target=f"{target}:{plan.line}" if len(found) > 1 else str(target))
+
+
+def _given(case: Case, options: Options) -> tuple[str, ...] | None:
+    """What the launch script is given: now, else when it was saved. A secret is a mark there, which is one word."""
+    return options.arguments if options.arguments is not None else case.arguments
 
 
 def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:

@@ -209,7 +209,8 @@ def gather(session: Session, progress: Progress) -> Case:
     if found and session.options.target is not None and not case.sources:
         from rldoctor.launch.plans import sources
 
-        case = replace(case, sources=sources(session.options.target, found))
+        texts = sources(session.options.target, found)
+        case = replace(case, sources=texts, arguments=session.options.arguments)
     if len(found) > 1:  # how many they are depends on the releases; each judgement reads them from the sources
         if session.level is not Level.STATIC:
             lines = ", ".join(str(plan.line) for plan in found)
