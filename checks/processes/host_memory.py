@@ -104,6 +104,8 @@ def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
 @check.logged(
     "Out of memory: Killed process ",
     "out of memory: Killed process ",
+    "Out of memory: Kill process ",  # kernels before 5.0
+    "out of memory: Kill process ",
     "oom-kill:constraint=",
     "oom_kill event",
     "oom-kill event",
@@ -115,7 +117,7 @@ def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's limit, the cgroup's, the pod's or the job's."""
-    process = event.search(r"Killed process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
+    process = event.search(r"Kill(?:ed)? process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
     name = f"{process[2]} (pid {process[1]})" if process else "a process"
     size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""
     text = f"the kernel killed {name}{size} because the host's memory was used up"

@@ -47,11 +47,14 @@ SIGNALS = {
 DEATHS: tuple[Death, ...] = (
     # Nothing ends itself so: the shell says it of its child, which had no time to say why.
     _death("Killed", SHELL + r"Killed(?:$|\s{2,}|\s*\(core)", "Killed", launcher=True),
-    _death("Segmentation fault", SHELL + r"Segmentation fault(?:$|\s*\(core dumped\)|\s{2,})", "Segmentation fault"),
-    _death("Aborted", SHELL + r"Aborted(?:$|\s*\(core dumped\))", "Aborted"),
-    _death("Bus error", SHELL + r"Bus error(?:$|\s*\(core dumped\)|\s{2,})", "Bus error"),
-    _death("Illegal instruction", SHELL + r"Illegal instruction(?:$|\s*\(core dumped\)|\s{2,})", "Illegal instruction"),
-    _death("Floating point exception", SHELL + r"Floating point exception(?:$|\s*\(core)", "Floating point exception"),
+    _death("Segmentation fault", SHELL + r"Segmentation fault(?:$|\s*\(core dumped\)|\s{2,})", "Segmentation fault",
+           launcher=True),
+    _death("Aborted", SHELL + r"Aborted(?:$|\s*\(core dumped\))", "Aborted", launcher=True),
+    _death("Bus error", SHELL + r"Bus error(?:$|\s*\(core dumped\)|\s{2,})", "Bus error", launcher=True),
+    _death("Illegal instruction", SHELL + r"Illegal instruction(?:$|\s*\(core dumped\)|\s{2,})", "Illegal instruction",
+           launcher=True),
+    _death("Floating point exception", SHELL + r"Floating point exception(?:$|\s*\(core)", "Floating point exception",
+           launcher=True),
     _death("Segfault encountered", r"!+ Segfault encountered !+", "Segmentation fault"),
     _death("*** SIG", r"\*\*\* SIG(?P<signal>[A-Z]{3,5}) ", "Fatal signal"),
     _death("*** Process received signal", r".{0,80}\*\*\* Process received signal \*\*\*", "Fatal signal"),
@@ -93,7 +96,7 @@ DEATHS: tuple[Death, ...] = (
            behind=True),
     _death(
         "failed (exitcode: ",
-        r"(?:.{0,80}: )?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
+        r"(?:.{0,80}: |\s*ERROR\s+)?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
         r"\(pid: (?P<pid>\d{1,9})\)",
         "exit code",
         launcher=True,
@@ -134,8 +137,8 @@ DEATHS: tuple[Death, ...] = (
     _death("Worker proc ", r"Worker proc \S{1,80} died unexpectedly", "Engine failed", True),
     # What the engine writes before it raises what stopped it.
     _death("Dumping input data", r"Dumping input data(?: for V1 LLM engine|$)", "Engine failed", True),
-    _death("terminated with exit code ", r"(?:command|Process \S{1,40}) terminated with exit code "
-           r"(?P<code>-?[1-9]\d{0,8})", "exit code", True),
+    _death("terminated with exit code ", r"(?:command|Process \S{1,40}|\[[\w.-]{1,80}\]) terminated with exit "
+           r"code \(?(?P<code>-?[1-9]\d{0,8})", "exit code", True),
     _death("exit status ", r"(?:.{0,80}: )?exit status (?P<code>[1-9]\d{0,8})$", "exit code", True),
     _death("DUE TO TIME LIMIT", r"(?:slurmstepd: error: )?\*\*\* (?:JOB|STEP) \S+ .{0,80}DUE TO TIME "
     r"LIMIT", "Time limit", True),

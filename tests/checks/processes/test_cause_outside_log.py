@@ -130,3 +130,19 @@ def test_each_signal_has_its_own_hint(code: int, helps: str) -> None:
     line = f"{place} failed (exitcode: {code}) local_rank: 1 (pid: 5621) of binary: /bin/python\n"
     fix = finding(check, line).fixes[0]
     assert helps in " ".join((fix.title, *fix.commands, *(edit.option for edit in fix.edits)))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run.sh: line 184: 23242 Segmentation fault      (core dumped) python train.py", "SIGSEGV (exit code -11)"),
+        (
+            "[f8107735c673549d7acd-n0-0] terminated with exit code (137). Reason [Error]. Message: ",
+            "SIGKILL (exit code 137)",
+        ),
+        (" ERROR    failed (exitcode: -9) local_rank: 5 (pid: 22) of  api.py:673", "SIGKILL (exit code -9)"),
+    ],
+)
+def test_a_process_whose_end_alone_is_told(line: str, says: str) -> None:
+    diagnosed = triage_text(f"{HEALTHY}{line}\n")
+    assert diagnosed.findings[0].code == "RLD901" and says in diagnosed.findings[0].message

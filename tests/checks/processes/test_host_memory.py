@@ -28,6 +28,8 @@ def test_rays_monitor_says_how_full_the_node_was(message: str) -> None:
 def test_the_kernel_names_the_process() -> None:
     text = "[12.3] Out of memory: Killed process 4711 (ray::WorkerDict) total-vm:1kB, anon-rss:104857600kB\nKilled\n"
     assert "ray::WorkerDict (pid 4711), 100.0 GiB resident" in finding(check, text).message
+    older = "[9.1] Memory cgroup out of memory: Kill process 17811 (python3) score 1001 or sacrifice child\n"
+    assert "python3 (pid 17811)" in finding(check, older).message
 
 
 @pytest.mark.parametrize(
