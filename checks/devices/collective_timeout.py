@@ -431,6 +431,28 @@ check.signature(
 )
 
 
+# DeepEP's kernels and host code on experts whose ranks did not answer.
+check.signature(
+    "DeepEP error: CPU recv timeout",
+    "DeepEP error: timeout",
+    "DeepEP timeout ",
+    "DeepEP dispatch ",
+    "DeepEP combine ",
+    pattern=r"DeepEP (?:(?:error: )?(?:CPU recv )?timeout|(?P<phase>dispatch|combine)\b[^\n,]{0,60}? timeout(?:,| \())",
+    says="an exchange between experts (DeepEP[[, {phase}]]) timed out: a rank did not arrive",
+    fixes=(
+        _ALL_RANKS,
+        Fix(
+            title="give every rank of the expert group the same number of steps: an idle rank runs an empty batch, and "
+            "compilation or warm-up on one rank is over before the others wait"
+        ),
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://github.com/deepseek-ai/DeepEP",
+)
+
+
 check.signature(
     "EI0002: ",
     "EE1002: ",

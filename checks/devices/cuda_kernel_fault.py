@@ -80,13 +80,19 @@ def device_assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-# The driver's own report of a fault, by its number.
+# The driver's own report of a fault, by its number; without one where it finds the device gone as it loads, and what
+# nvidia-smi says of such a device.
 check.signature(
     "CUDA error: uncorrectable ECC error encountered",
     "NVRM: Xid (PCI:",
     "GPU has fallen off the bus",
-    details=(r"Xid \(PCI:(?P<device>[\w:.]+)\): (?P<number>\d+)",),
-    says="a GPU failed[[: Xid {number} on {device}]]",
+    "fallen off the bus and is not responding to commands",
+    "Unable to determine the device handle for GPU",
+    details=(
+        r"Xid \(PCI:(?P<device>[\w:.]+)\): (?P<number>\d+)",
+        r"device handle for GPU ?(?P<lost>[0-9A-Fa-f:.]{7,20}): (?P<why>[^\n]{1,60})",
+    ),
+    says="a GPU failed[[: Xid {number} on {device}]][[: {lost} does not answer ({why})]]",
     fixes=(
         Fix(
             title="look the number up; take the GPU (ECC, fallen off the bus) or node out and have it reset",

@@ -253,6 +253,7 @@ check.signature(
 )
 check.signature(
     "Nested data conversions not implemented for chunked array outputs",
+    exception="ArrowNotImplementedError",  # a loader that reads another form of the file instead says it in prose
     says="a column of the data set holds nested values, more of them in one row group than pyarrow can read at once",
     fixes=(
         Fix(title="write the file with smaller row groups: to_parquet(PATH, row_group_size=1000), or as JSON lines"),

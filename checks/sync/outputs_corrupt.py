@@ -317,3 +317,19 @@ check.signature(
         Fix(title="left padding and an attention mask for batched prompts; the eager attention kernel to compare"),
     ),
 )
+
+# TRL keeps a log-probability that is no number as None, and makes a tensor of it.
+check.signature(
+    "Could not infer dtype of NoneType",
+    exception=("RuntimeError", "TypeError"),
+    pattern=r"torch\.tensor\([^\n]{0,80}log_?p",
+    says="the engine gave a log-probability that is no number (NaN), and the trainer cannot make a tensor of it",
+    fixes=(
+        Fix.unsafe(
+            "bfloat16 in place of float16, on both sides", {"trainer.dtype": "bfloat16", "engine.dtype": "bfloat16"}
+        ),
+        Fix(title="look at the steps before: loss or gradient norm that were NaN went to the engine with the weights"),
+        Fix(title="or do without the correction by the engine's log-probabilities"),
+    ),
+    url="https://github.com/huggingface/trl/pull/6266",
+)

@@ -28,6 +28,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rldoctor.api import (
@@ -41,6 +42,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     RolloutPlan,
+    Severity,
     cite,
     installed_within,
     plan_of,
@@ -197,6 +199,41 @@ check.signature(
     silent=True,
     url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
 )
+
+
+# The autoscaler's own words. What only names the group of a request that is served already passes by itself.
+check.signature(
+    "could not find a node type to satisfy the request: [",
+    pattern=r"satisfy the request: \[[^\n]{0,4000}?(?P<wanted>\{'(?!bundle_group|node:)\w[^}]{1,200}\})",
+    when=unfinished,
+    says="Ray's autoscaler knows no type of node, or may start no more, for a request of {wanted}: it stays pending "
+    "until others give back what they hold",
+    fixes=(STATUS, Fix(title="ask for no more than a node type has, or raise its max_workers in the cluster's file")),
+    severity=Severity.WARNING,
+    silent=True,
+    url="https://docs.ray.io/en/latest/cluster/vms/user-guides/configuring-autoscaling.html",
+)
+
+_DEMAND = re.compile(r"\s*(?P<bundle>\{'[^}]{1,200}\}) \* (?P<count>\d{1,6}) \(\w+\): \d+\+ pending placement groups")
+_USAGE = re.compile(r"\s*[\d.]+/(?P<there>[\d.]+) (?P<what>CPU|GPU|NPU|TPU)\b")
+
+
+@check.logged("+ pending placement groups")
+def group_above_the_cluster(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """The table of ``ray status``: what a pending group asks for beside all that the cluster has."""
+    demand = _DEMAND.match(event.line)
+    if demand is None or not unfinished(case, event):
+        return
+    has = {row["what"]: float(row["there"]) for row in map(_USAGE.match, event.before) if row}
+    for what, each in re.findall(r"'(CPU|GPU|NPU|TPU)': ([\d.]+)", demand["bundle"]):
+        asked = float(each) * int(demand["count"])
+        if what in has and asked > has[what]:
+            yield check.finding(
+                f"a placement group asks for {asked:g} {what}s, and the cluster has {has[what]:g}: it stays pending",
+                fixes=(STATUS, Fix(title="ask for fewer, or add the nodes before the run starts")),
+                url="https://docs.ray.io/en/latest/ray-core/scheduling/resources.html",
+            )
+            return
 
 
 def _waited_in_vain(case: Case, event: LogEvent) -> bool:

@@ -103,6 +103,15 @@ for _literal, (_says, _remedy) in REFUSALS.items():
     )
 
 
+# The request's path has no adapter in it: before vLLM said so itself, Python did.
+check.signature(
+    "adapter_config.json'",
+    pattern=r"FileNotFoundError: \[Errno 2\] [^'\n]{0,60}'(?P<path>[^'\n]{0,300}?)/?adapter_config\.json'",
+    says="no adapter is at {path}",
+    fixes=(Fix(title=REFUSALS[": No adapter found for "][1]),),
+)
+
+
 _TRAINABLE = Fix(
     title="load an adapter that is to be trained further with PeftModel.from_pretrained(model, path, is_trainable=True)"
 )

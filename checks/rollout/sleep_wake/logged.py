@@ -105,3 +105,17 @@ check.signature(
     fixes=(Fix(title="let one caller sleep and wake the engine, once each and in turn"),),
     url="https://github.com/fzyzcjy/torch_memory_saver",
 )
+
+# The memory saver of SGLang, for CUDA's error 1 (want of memory is RLD206); the library ends the process.
+check.signature(
+    "[torch_memory_saver.cpp] CUresult error",
+    pattern=r"CUresult error:?\s+(?:result=)?1\b[^\n]*?func=(?P<function>pause|resume)",
+    says="SGLang's memory saver cannot {function} its memory: CUDA refuses what it asks for (invalid value), and the "
+    "process ends",
+    fixes=(
+        Fix(title="take the newest torch_memory_saver that this SGLang allows"),
+        Fix(title="pause and resume each kind of memory (weights, KV cache) once, and in turn"),
+        Fix(title="or keep the engine's memory: no --enable-memory-saver (slime: no --offload)"),
+    ),
+    url="https://github.com/fzyzcjy/torch_memory_saver/issues/35",
+)

@@ -79,3 +79,14 @@ def test_a_run_that_ends_well() -> None:
         )
         == []
     )
+
+
+def test_an_exchange_between_experts_times_out() -> None:
+    # https://github.com/sgl-project/sglang/issues/6701, https://github.com/deepseek-ai/DeepEP/pull/181
+    text = raised("RuntimeError", "DeepEP error: CPU recv timeout", "deep_ep/buffer.py dispatch")
+    assert "(DeepEP) timed out" in finding(check, text).message
+    kernel = (
+        "DeepEP dispatch forwarder timeout (RDMA meta), channel: 0, RDMA: 0, nvl: 7, src RDMA lane: 1, dst NVL: 1\n"
+    )
+    assert "(DeepEP, dispatch) timed out" in finding(check, kernel).message
+    assert findings(check, "INFO DeepEP dispatch uses 24 SMs, timeout unset\n") == []

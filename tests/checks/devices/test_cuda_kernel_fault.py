@@ -56,3 +56,30 @@ def test_an_ascend_operator_that_fails() -> None:
     )
     place = "/opt/venv/lib/python3.11/site-packages/torch_npu/npu/utils.py synchronize"
     assert "a kernel failed on an Ascend device" in finding(check, raised("RuntimeError", text, place)).message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in "
+            "this system has\n               NVRM: fallen off the bus and is not responding to commands.\n",
+            "a GPU failed",
+        ),
+        (
+            "Unable to determine the device handle for GPU0000:03:00.0: Unknown Error\n",
+            "a GPU failed: 0000:03:00.0 does not answer (Unknown Error)",
+        ),
+        ("kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.\n", "a GPU failed: Xid 79 on 0000:44:00"),
+    ],
+)
+def test_a_device_that_is_gone(text: str, says: str) -> None:
+    assert finding(check, text).message == says
+
+
+def test_a_corrected_error_of_the_bus_is_no_fault() -> None:
+    text = (
+        "[  +0.000316] pcieport 0000:00:03.0: AER: Corrected error received: 0000:00:03.0\n"
+        "[  +0.000005] pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer\n"
+    )
+    assert findings(check, text) == []

@@ -401,3 +401,40 @@ def test_a_pod_that_no_node_takes() -> None:
         "none of the 3 nodes takes the pod: 3 node(s) didn't match Pod's node affinity/selector"
     )
     assert findings(check, event + HEALTHY) == []
+
+
+_TABLE = """======== Autoscaler status: 2025-09-23 01:17:18.277326 ========
+Resources
+---------------------------------------------------------------
+Usage:
+ 0.0/64.0 CPU
+ 0.0/4.0 GPU
+ 0B/2.33GiB memory
+
+Demands:
+ {demand}
+"""
+
+
+def test_the_table_of_a_cluster_too_small_for_a_group() -> None:
+    text = _TABLE.format(demand="{'GPU': 1.0, 'CPU': 1.0} * 8 (STRICT_PACK): 1+ pending placement groups")
+    assert "asks for 8 GPUs, and the cluster has 4" in finding(check, text).message
+
+
+@pytest.mark.parametrize(
+    "demand",
+    ["(no resource demands)", "{'GPU': 1.0} * 4 (PACK): 1+ pending placement groups", "{'CPU': 1.0}: 1+ pending tasks"],
+)
+def test_the_table_of_a_cluster_that_may_yet_serve(demand: str) -> None:
+    assert findings(check, _TABLE.format(demand=demand)) == []
+
+
+def test_the_autoscaler_has_no_type_of_node() -> None:
+    # https://github.com/ray-project/ray/issues/27910
+    said = (
+        "WARNING resource_demand_scheduler.py:839 -- The autoscaler could not find a node type to satisfy the request: "
+    )
+    found = finding(check, f"{said}[{{'CPU': 1.0}}, {{'CPU': 1.0}}].\n")
+    assert found.severity is Severity.WARNING and "{'CPU': 1.0}" in found.message
+    # The group's own resource is there once the group is: https://github.com/ray-project/ray/issues/20968
+    assert findings(check, f"{said}[{{'bundle_group_f603e2de7cd8': 0.001}}]. If this request is related\n") == []

@@ -124,3 +124,14 @@ def test_verl_has_no_reward_for_a_row() -> None:
     where = "/opt/venv/lib/python3.11/site-packages/verl/utils/reward_score/__init__.py _default_compute_score"
     found = finding(check, raised("NotImplementedError", "", where))
     assert any("custom_reward_function" in command for fix in found.fixes for command in fix.commands)
+
+
+def test_nested_values_that_pyarrow_cannot_read() -> None:
+    said = "Nested data conversions not implemented for chunked array outputs"
+    text = raised(
+        "pyarrow.lib.ArrowNotImplementedError", said, "datasets/packaged_modules/parquet/parquet.py _generate"
+    )
+    assert "nested values" in finding(check, text).message
+    # A loader that takes the JSON form instead: https://github.com/rllm-org/rllm/issues/84
+    prose = f"Error reading parquet file train.parquet: {said}\nSuccessfully loaded JSON version from train.json\n"
+    assert findings(check, prose) == []

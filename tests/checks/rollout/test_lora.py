@@ -87,3 +87,12 @@ def test_an_adapter_on_a_layer_that_it_does_not_fit() -> None:
     log = traceback("AssertionError", "vllm/lora/ops/triton_ops/lora_shrink_op.py _lora_shrink", code=code)
     (only,) = found(check, log)
     assert "does not fit" in only.message
+
+
+def test_a_path_without_an_adapter() -> None:
+    # https://github.com/vllm-project/vllm/issues/5105
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/data/adapters/late/adapter_config.json'"
+    (finding,) = found(
+        check, traceback(error, "vllm/lora/models.py from_local_checkpoint", code="open(lora_config_path)")
+    )
+    assert finding.message == "no adapter is at /data/adapters/late"

@@ -87,3 +87,10 @@ def test_a_mapping_that_an_earlier_cycle_left() -> None:
     error = "CUDA Error: invalid argument at /workspace/csrc/cumem_allocator.cpp:169"
     assert "cannot map" in finding(check, raised("RuntimeError", error)).message
     assert findings(check, raised("RuntimeError", "CUDA Error: invalid argument at kernel.cu:3")) == []
+
+
+def test_sglangs_memory_saver_cannot_resume() -> None:
+    # https://github.com/fzyzcjy/torch_memory_saver/issues/35
+    line = "[torch_memory_saver.cpp] CUresult error  result={}  file=csrc/torch_memory_saver.cpp func=resume line=214\n"
+    assert "cannot resume its memory" in finding(check, line.format(1)).message
+    assert findings(check, line.format(2)) == []  # want of memory: RLD206

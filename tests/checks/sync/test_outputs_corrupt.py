@@ -87,3 +87,13 @@ def test_sampling_that_met_no_probabilities() -> None:
     text = "probability tensor contains either `inf`, `nan` or element < 0"
     assert "logits are NaN or infinite" in logged(check, raised("RuntimeError", text)).message
     assert log_findings(check, raised("RuntimeError", "selected index k out of range")) == []
+
+
+def test_a_log_probability_that_is_none() -> None:
+    # https://github.com/huggingface/trl/pull/6266
+    place, said = "trl/trainer/grpo_trainer.py _generate", "Could not infer dtype of NoneType"
+    text = raised(
+        "RuntimeError", said, place, code="logps = [torch.tensor(logprobs, device=device) for logprobs in all]"
+    )
+    assert "log-probability that is no number" in logged(check, text).message
+    assert log_findings(check, raised("RuntimeError", said, place, code="torch.tensor(rewards)")) == []
