@@ -15,7 +15,7 @@ from rldoctor.facts.environment import is_allowed
 from rldoctor.link.locate import Kind
 from rldoctor.link.provided import Answer
 from rldoctor.link.syntax import defined_as, parts_of
-from rldoctor.link.values import NOT_KNOWN, Known, Module, Object, Several, Value
+from rldoctor.link.values import NOT_KNOWN, Known, Made, Module, Object, Settings, Several, Value
 from rldoctor.versions import parsed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def compared(test: ast.cmpop, left: Value, right: Value) -> Value:
     """A comparison of two values; one of unlike things, which Python refuses, is not known."""
     if isinstance(test, ast.Is | ast.IsNot) and Known(None) in (left, right):
         other = right if left == Known(None) else left
-        if isinstance(other, Module | Object):
+        if isinstance(other, Module | Object | Settings | Made):
             return Known(isinstance(test, ast.IsNot))
     if not isinstance(left, Known) or not isinstance(right, Known):
         return NOT_KNOWN

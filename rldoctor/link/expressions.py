@@ -13,8 +13,8 @@ from typing import Any
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import constants_of, defined_as, last_name, quoted, texts_of
-from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Settings, Value, truth
+from rldoctor.link.syntax import constants_of, defined_as, last_name, parts_of_type, quoted, texts_of
+from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
 LONGEST = 32  # a loop that is gone through item by item
@@ -212,8 +212,16 @@ class Expressions(ABC):
             if isinstance(first.value, tuple):  # a list, which may be of another library's type
                 return NOT_KNOWN
             return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
+        if name == "isinstance" and len(node.args) == 2 and isinstance(first, Settings):
+            # Only code whose settings are OmegaConf's asks for that.
+            return TRUE if "DictConfig" in map(last_name, parts_of_type(node.args[1])) else NOT_KNOWN
         if name == "parse_args":
             return Settings("")
+        if name == "instantiate" and isinstance(first, Settings) and len(arguments) == 1:
+            start = f"{first.name}."
+            return Made(
+                first.name, {k.removeprefix(start): v for k, v in self.attributes.items() if k.startswith(start)}
+            )
         if self._members(node.func, frame):  # one that is no member raises before
             return first
         if name in _BUILT_IN and isinstance(node.func, ast.Name) and not node.keywords and arguments:

@@ -18,17 +18,17 @@ from rldoctor.link.choices import choices
 from rldoctor.link.expressions import LONGEST, Expressions, Frame, class_of
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import defined_as, last_name, own_name, parts_of, set_on_the_way, validates, yields
-from rldoctor.link.values import NOT_KNOWN, Known, Settings, Value, truth
+from rldoctor.link.values import NOT_KNOWN, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
 _DEEPEST = 16  # methods that call methods
-# What does not change the settings that it is given; the last two rows are OmegaConf's.
+# What does not change the settings that it is given; the last two rows are OmegaConf's and Hydra's.
 _PURE = frozenset(
     [
         *("isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super", "pprint", "vars"),
         *("info", "warning", "warning_once", "debug", "error", "warn"),
         *("open_dict", "to_container", "select", "is_missing", "to_yaml", "is_config", "resolve"),
-        *("get", "keys", "items", "values"),
+        *("get", "keys", "items", "values", "instantiate"),
     ]
 )
 _MOST_RESULTS = 100  # calls whose result is worked out for one launch, each by so many statements
@@ -566,6 +566,10 @@ class _Follower(Expressions):
                 if whole and behind is not None:
                     self._followed(function.attr, frame, behind, self._given(call, frame))
                     continue
+            made = self.value(function.value, frame) if isinstance(function, ast.Attribute) else None
+            sure = certain and frame.certain and frame.depth <= _DEEPEST
+            if sure and isinstance(made, Made) and self._ask(made, last_name(function), call, frame):
+                continue
             if last_name(function) == "setattr" and len(call.args) == 3 and (named := self._attribute(call, frame)):
                 self.attributes[named] = self.value(call.args[2], frame)
                 continue
@@ -626,6 +630,29 @@ class _Follower(Expressions):
             origins = {k.arg: sorted(self._reads(k.value, frame)) for k in call.keywords}
             reads = dict.fromkeys(one for name in found.reads for one in origins.get(name, ()))
             raise _RefusedError(replace(found, reads=tuple(reads)))
+
+    def _ask(self, made: Made, method: str, call: ast.Call, frame: Frame) -> bool:
+        """Follows a method of the object that is made of a section, and what made it."""
+        target = made.below.get("_target_")
+        module, _, name = str(target.value).rpartition(".") if isinstance(target, Known) else ("", "", "")
+        source, node = class_of(self.sources, module, name) if module else (None, None)
+        given = self._given(call, frame, method=True)
+        passed = [one[0] for one in (*given.positional, *given.named.values()) if one is not None]
+        if source is None or node is None or Settings("") in passed:
+            return False
+        inner = _Follower(self.sources, complete=False)
+        inner.provider, inner._left = self.provider, self._left // 2
+        inner.take(source, node, made.below, method)
+        fields = frozenset(inner.attributes)
+        inner.attributes = {**self.attributes, **inner.attributes}  # what it is given may be other sections
+        try:
+            inner.construct()
+            inner.method(method, frame.depth + 1, given=given)
+        except _RefusedError as refused:
+            reads = (f"{made.section}.{one}" if one in fields else one for one in refused.refusal.reads)
+            raise _RefusedError(replace(refused.refusal, reads=tuple(reads))) from None
+        self.attributes |= {key: inner.attributes[key] for key in self.attributes if key not in fields}
+        return True
 
     def _helped(self, call: ast.Call, frame: Frame) -> bool:
         """Follows a function that was defined on the way, or one of the package itself that gets settings."""

@@ -24,6 +24,16 @@ def last_name(node: ast.expr | None) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def parts_of_type(node: ast.expr) -> Iterator[ast.expr]:
+    """The types that ``A | B`` and ``(A, B)`` name."""
+    if isinstance(node, ast.BinOp):
+        yield from (*parts_of_type(node.left), *parts_of_type(node.right))
+    elif isinstance(node, ast.Tuple):
+        yield from node.elts
+    else:
+        yield node
+
+
 def own_name(node: ast.AST) -> str | None:
     """``name`` of ``self.name``."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rldoctor.records import dataclass
@@ -45,6 +46,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Made:
+    """The object that Hydra makes of a section of the settings: one of the class that its ``_target_`` names, with the
+    values that stood below the section then."""
+
+    section: str
+    below: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class Several:
     """A tuple of which only the length is known, and the function that returned it."""
 
@@ -58,15 +68,16 @@ class _NotKnown:
 
 
 NOT_KNOWN = _NotKnown()
-Value = Known | Module | Object | Settings | Several | _NotKnown
+Value = Known | Module | Object | Settings | Made | Several | _NotKnown
 
 TRUE, FALSE, NONE = Known(True), Known(False), Known(None)
 
 
 def truth(value: Value) -> bool | None:
-    """Whether a value counts as true; None where that is not known. Modules, classes and functions do."""
+    """Whether a value counts as true; None where that is not known. Modules, classes, functions and
+    sections of settings do."""
     if isinstance(value, Known):
         return bool(value.value)
     if isinstance(value, Several):
         return value.size > 0
-    return True if isinstance(value, Module | Object) else None
+    return True if isinstance(value, Module | Object | Settings | Made) else None

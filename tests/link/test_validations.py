@@ -124,6 +124,74 @@ def test_a_section_that_another_function_may_have_changed(
     assert refuse({"data.rows": 1024}) is None
 
 
+MADE = {
+    "verl/config.py": """
+        def to_object(config, type_=None):
+            if not config:
+                return None
+            if not isinstance(config, DictConfig | dict):
+                return config
+            if type_ is None:
+                from hydra.utils import instantiate
+                return instantiate(config, _convert_="partial")
+            return type_(config)
+        def validate_config(config):
+            actor = to_object(config.actor)
+            actor.validate(config.trainer.gpus, config.model)
+            if config.model.get("rank", 0) > 0:
+                assert config.model.rank <= 512, "the rank is too large"
+        """,
+    "verl/workers.py": """
+        class ActorConfig:
+            strategy: str
+            rows: int = 1
+            sequence_parallel: int = 1
+            def validate(self, gpus, model=None):
+                if self.rows < gpus:
+                    raise ValueError(f"{self.rows} rows for {gpus} devices")
+        class ShardedActorConfig(ActorConfig):
+            def validate(self, gpus, model=None):
+                super().validate(gpus, model)
+                if self.strategy in {"fsdp", "fsdp2"} and self.sequence_parallel > 1:
+                    if model and not model.get("remove_padding", False):
+                        raise ValueError("sequence parallelism needs remove_padding")
+        """,
+}
+SHARDED: dict[str, Any] = {
+    "actor._target_": "verl.workers.ShardedActorConfig",
+    "actor.strategy": "fsdp",
+    "actor.rows": 8,
+    "actor.sequence_parallel": 1,
+    "model.remove_padding": False,
+    "model.rank": 0,
+    "trainer.gpus": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "reads"),
+    [
+        ({"actor.rows": 4}, "4 rows for 8 devices", {"actor.rows", "trainer.gpus"}),
+        (
+            {"actor.sequence_parallel": 2},
+            "sequence parallelism needs remove_padding",
+            {"actor.strategy", "actor.sequence_parallel", "model.remove_padding"},
+        ),
+        ({"model.rank": 1024}, "the rank is too large", {"model.rank"}),  # the method left its section as it was
+        ({}, None, set()),
+        ({"actor.sequence_parallel": 2, "model.remove_padding": True}, None, set()),
+        ({"actor.rows": 4, "actor._target_": "elsewhere.Config"}, None, set()),
+    ],
+)
+def test_a_method_of_what_hydra_makes_of_a_section(
+    site: Site, changes: dict[str, Any], message: str | None, reads: set[str]
+) -> None:
+    sources = Sources(SearchPath([site(MADE)]))
+    found = refusal_of_call(sources, "verl.config", "validate_config", "config", {**SHARDED, **changes})
+    assert (found.message if found is not None else None) == message
+    assert set(found.reads if found is not None else ()) >= reads
+
+
 def test_a_value_that_is_not_known(refuse: Callable[[dict[str, Any]], Refusal | None]) -> None:
     assert refuse({"data.rows": {"computed": True}, "rollout.n": 3}) is None
 
