@@ -103,9 +103,7 @@ _BARS = "│┃║|"
 _BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$")
 _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
-_NUMBER = re.compile(
-    rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92|[ \t]{0,4}\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?"
-)
+_NUMBER = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92| {0,4}\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?")
 _GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}?[:-])??(?P<number>\d{1,9})[:-]")
 # So far Markdown sets code in.
 _BLOCK = 4

@@ -10,6 +10,7 @@ from rldoctor.api import Case, Finding, Severity
 from rldoctor.api.facts import Series
 from rldoctor.judge import judge_one
 from rldoctor.logs import metrics
+from rldoctor.logs.triage import triage_text
 from tests.loaded import REGISTRY
 
 check = REGISTRY.checks["RLD311"]
@@ -40,6 +41,13 @@ def test_greedy_sampling_in_trl() -> None:
     (finding,) = findings(logged("trl_top_k_1.txt"))
     assert finding.severity is Severity.ERROR and "in all 8 logged groups (4 steps since step 1)" in finding.message
     assert {edit.option for edit in finding.fixes[0].edits} >= {"sampling.temperature", "sampling.top_k"}
+
+
+def test_a_table_behind_line_numbers() -> None:
+    """The bar of the table's frame is none of the numbering's (``cat -n``)."""
+    lines = (DATA / "trl_top_k_1.txt").read_bytes().decode().split("\n")
+    text = "".join(f"{number:6d}\t{line}\n" for number, line in enumerate(lines, 1))
+    assert "RLD311" in {finding.code for finding in triage_text(text).findings}
 
 
 def test_ms_swifts_completions_file() -> None:
