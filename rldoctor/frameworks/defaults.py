@@ -122,7 +122,7 @@ def fill_defaults(dialect: Dialect, draft: Draft) -> None:
     if options is None:
         return
     for key, rule in dialect.rules().items():
-        if key in options and rule.option not in draft.settings:
+        if key in options and rule.option not in draft.settings and dialect.is_part(draft.launch, key):
             value = rule.canonical(filled(dialect, draft, group, key))
             draft.default(rule.option, value, key, f"default of {options.source}")
 

@@ -356,6 +356,10 @@ class Dialect:
         if refused is not None and (refused.file, refused.line, refused.key) not in places:
             draft.refused.append(refused)
 
+    def is_part(self, launch: Launch, key: str) -> bool:
+        """Whether a key that the version declares is part of this launch's configuration, so that its default holds."""
+        return True
+
     def defaults(self, draft: Draft) -> None:
         """What the framework's version takes for options that are not given."""
         fill_defaults(self, draft)

@@ -53,6 +53,26 @@ def test_keys_that_the_configuration_lacks_are_refused(launches: Launches, main:
     assert unknown(launches, f"{main} {key}=1", version) == [key]
 
 
+@pytest.mark.parametrize(
+    ("engine", "offload", "dtype"),
+    [
+        ("", "actor_rollout_ref.actor.fsdp_config.param_offload", "actor_rollout_ref.actor.fsdp_config.model_dtype"),
+        ("model_engine=dp", "actor_rollout_ref.actor.fsdp_config.param_offload", None),
+        ("model_engine=veomni", "actor_rollout_ref.actor.veomni.param_offload", ""),
+        ("model_engine=mindspeed", "", ""),
+        ("model_engine=$ENGINE", "", ""),
+    ],
+)
+def test_defaults_of_fsdp_hold_where_it_trains(
+    launches: Launches, engine: str, offload: str, dtype: str | None
+) -> None:
+    (plan,) = launches({"run.sh": f"python3 -m {MAIN} {ROLLOUT}.name=vllm {engine}\n"}, verl="0.9.0")
+    found = {name: plan.settings.get(name) for name in ("trainer.offload_params", "trainer.param_dtype")}
+    keys = [setting.key or "" if setting is not None and setting.unknown is None else "" for setting in found.values()]
+    assert keys[0] == offload
+    assert dtype is None or keys[1] == dtype
+
+
 def test_keys_of_the_mains_that_came_from_recipes(launches: Launches) -> None:
     dapo = "recipe.dapo.main_dapo data.gen_batch_size=512 algorithm.filter_groups.enable=True"
     assert unknown(launches, dapo, "0.6.1") == []

@@ -13,6 +13,7 @@ from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates
@@ -321,6 +322,9 @@ def _dropped(draft: Draft) -> None:
         )
 
 
+_FSDP = Patterns(("*.fsdp_config.*", "*.ulysses_sequence_parallel_size"))
+
+
 class Verl(Dialect):
     name, owner = "verl", "verl"
     # Recipes and forks have mains of their own and are known by their keys.
@@ -346,7 +350,7 @@ class Verl(Dialect):
         f"{_ROLLOUT}.name": "vllm sglang hf trtllm",
         f"{_ROLLOUT}.mode": "sync async",
         f"{_ROLLOUT}.load_format": "auto safetensors hf megatron dummy dummy_dtensor dummy_hf dummy_megatron dtensor",
-        f"{_ACTOR}.strategy": "fsdp fsdp2 megatron veomni torchtitan",
+        f"{_ACTOR}.strategy": "fsdp fsdp2 megatron mindspeed veomni torchtitan",
         f"{_ACTOR}.loss_agg_mode": "token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm",
         f"{_ACTOR}.kl_loss_type": "kl abs mse low_var_kl full k1 k2 k3",
         "algorithm.kl_penalty": "kl abs mse low_var_kl full k1 k2 k3",
@@ -371,6 +375,10 @@ class Verl(Dialect):
         """Not those of the trainer where no trainer runs."""
         if not generates(draft.launch):
             super().defaults(draft)
+
+    def is_part(self, launch: Launch, key: str) -> bool:
+        """FSDP's keys are there where FSDP trains: the classes declare them for every engine."""
+        return launch.arguments(overrides=True).value("model_engine") in (None, "dp") or not _FSDP.match(key)
 
     def ships(self, config: str) -> bool:
         """Those of its trainers and recipes."""
