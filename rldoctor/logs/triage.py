@@ -66,7 +66,8 @@ def triage(
         known = replace(known, metrics={**(known.metrics or {}), **measured})
     if compared is not None:
         compared.sources.update((source.name, source) for source in sources)
-    return _report(records, table, asked, known, ", ".join(paths), [*notes, *reported], all_runs, compared, finish)
+    target = ", ".join("standard input" if path == "-" else path for path in paths)
+    return _report(records, table, asked, known, target, [*notes, *reported], all_runs, compared, finish)
 
 
 def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | None = None) -> Report:

@@ -194,6 +194,48 @@ def test_a_history_of_changes_is_no_log() -> None:
     assert codes(told) == []
 
 
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+HUNK = f"""diff --git a/rollout.py b/rollout.py
+--- a/rollout.py
++++ b/rollout.py
+@@ -1,3 +1,3 @@
+ import torch
+-raise ValueError("no memory")
++{OUT_OF_MEMORY}
+ RuntimeError: NCCL error in the text above
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# Changelog\n\n## 0.9.2\n\n- Fix {OUT_OF_MEMORY}\n- Faster start\n",
+        f"## What's Changed\n* {OUT_OF_MEMORY} is caught by @a\n* Docs by @b\n\n**Full Changelog**: v1...v2\n",
+        f"History\n=======\n\n1.2.0 (2026-01-02)\n------------------\n\n- {OUT_OF_MEMORY} is\n  raised no more\n",
+        f"a1b2c3d (HEAD -> main) {OUT_OF_MEMORY}\n9f8e7d6 RuntimeError: is named\n0f8e7d2 Bump vllm\n",
+        f"commit a1b2c3d4\nAuthor: A <a@b.c>\nDate:   Mon Jun 2 2025\n\n    {OUT_OF_MEMORY}\n",
+        HUNK,
+    ],
+    ids=["changelog", "release notes", "reStructuredText", "one commit a line", "commits", "diff"],
+)
+def test_a_failure_that_a_change_mends_is_none(text: str) -> None:
+    assert (incident(text).kind, codes(text)) == ("unknown", [])
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        HUNK,
+        "commit a1b2c3d4\nAuthor: A <a@b.c>\nDate:   Mon Jun 2 2025\n\n    Fix it\n\n",
+        "a1b2c3d Fix it\n9f8e7d6 Try it\n0f8e7d2 Begin\n",
+        "0.11.0\n- model: Qwen\n- GPUs: 8\n",
+    ],
+    ids=["diff", "commit", "one commit a line", "release and settings"],
+)
+def test_what_a_run_shows_of_its_history_hides_no_failure(before: str) -> None:
+    assert incident(before + REWARD_RAISES).exception == "KeyError: 'answer'"
+
+
 def test_a_server_that_answered_and_was_ended_has_finished() -> None:
     answered = 'INFO:     127.0.0.1:51122 - "POST /v1/completions HTTP/1.1" 200 OK\n'
     ended = (

@@ -10,7 +10,7 @@ from functools import partial
 from operator import add
 
 from rldoctor.logs import envelope
-from rldoctor.logs.layers import documents, folds, frames, records, shared, streams
+from rldoctor.logs.layers import documents, folds, frames, histories, records, shared, streams
 from rldoctor.logs.layers.layer import Layer, Strip, lines_of
 
 __all__ = ["Layer", "Strip", "learned"]
@@ -30,6 +30,9 @@ LAYERS: tuple[Layer, ...] = (
     Layer("pager", frames.paged),
     Layer("times apart", frames.apart),
     Layer("folded lines", folds.folded),
+    Layer("diff", histories.diffs),
+    Layer("commits", histories.commits),
+    Layer("release notes", histories.releases),
     Layer("guide", documents.guide),
     Layer("Markdown", documents.fences),
     Layer("box", frames.boxed),
