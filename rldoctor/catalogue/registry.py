@@ -76,6 +76,11 @@ class Registry:
         return [check for code, check in sorted(self.checks.items()) if not select or code.startswith(select)]
 
 
+def plugins() -> set[str]:
+    """The names of the installed plugins, the built-in ones among them."""
+    return {entry.name for group in GROUPS for entry in entries(group)}
+
+
 def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
     """Loads every entry point of the groups except the ``disabled`` plugins. A module that fails to import is recorded
     as broken, never raised; the other modules of its plugin still count. With ``defer`` the modules of built-in checks

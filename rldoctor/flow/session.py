@@ -12,7 +12,7 @@ from rldoctor import untrusted
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
-from rldoctor.errors import InputError, meant_or_known, one_line
+from rldoctor.errors import InputError, meant, meant_or_known, one_line
 from rldoctor.flow.probe import AnyProbe, needed_probes
 from rldoctor.model import Level
 from rldoctor.project import settings
@@ -157,6 +157,13 @@ def _verify_choices(project: Settings) -> None:
         if chosen is not None and chosen not in known:
             hint = meant_or_known(chosen, tuple(known))
             raise InputError(f"{settings.place(project, key)}: unknown {key} {chosen!r}; {hint}")
+    # A plugin that others of the project have need not be here; a name that is nearly one that is here is misspelt.
+    plugins = registry.plugins() if project.disable_plugins else set()
+    for name in set(project.disable_plugins) - plugins:
+        near = meant(name, plugins - set(project.disable_plugins))
+        if near is not None:
+            place = settings.place(project, "disable-plugins")
+            raise InputError(f"{place}: no plugin is named {name!r}; did you mean {near!r}?")
 
 
 def _verify_settings(project: Settings, found: Registry) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks import all_dialects
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
+from rldoctor.launch.launchers.tables import CLUSTERS
 from rldoctor.launch.launchers.unwrap import unwrap
 from rldoctor.launch.schedulers import compose, kubernetes, lsf, pbs, skypilot, slurm
 from rldoctor.launch.schedulers.allocation import settled
@@ -50,8 +52,12 @@ class Reader:
     # What else the shell that starts it has: it fills in what the files say, and is no fact of the launch.
     caller: Mapping[str, str] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
+    # What it may have besides, and of which nobody knows more than the name.
+    given: Mapping[str, Unresolved] = field(default_factory=dict)
     shared: dict[str, Setting] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    # Where scripts leave something out because a variable, the text, is not set.
+    left_out: list[Note] = field(default_factory=list)
     # Of a notebook: the first line and the number of each code cell.
     cells: tuple[tuple[int, int], ...] = ()
 
@@ -82,7 +88,7 @@ def launches(source: Source, reader: Reader) -> Iterator[Launch]:
     elif kind in ("yaml", "toml"):
         yield from _config_target(source, reader, kind)
     else:
-        yield from _script(source, reader, reader.filling, reader.arguments, 0)
+        yield from _script(source, reader, {**reader.given, **reader.filling}, reader.arguments, 0)
 
 
 def launches_of_text(source: Source, reader: Reader, environment: Mapping[str, str]) -> Iterator[Launch]:
@@ -135,14 +141,12 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
 
         tree = read_toml(source)
     else:
-        from rldoctor.formats.yaml.reader import read_all, read_yaml
+        from rldoctor.formats.yaml.reader import read_yaml
 
         if kubernetes.is_of_chart(source, reader.files):
             raise InputError(f"{source.file}: part of a Helm chart; hand over what `helm template` prints of it")
         if kubernetes.is_manifest(source.text):
-            documents = read_all(source)
-            reader.files.written.update(kubernetes.files(documents, source))
-            jobs = list(kubernetes.jobs(documents, source))
+            jobs = _jobs(source, reader)
             for job in jobs:
                 yield from _manifest(job, reader)
             if jobs:
@@ -191,12 +195,15 @@ def _shell(
 ) -> Iterator[Launch]:
     script = read_shell(source, environment, offset, inside, arguments, reader.files.open, reader.machine)
     reader.notes += script.notes
+    reader.left_out += script.left_out
     reader.files.written.update(script.files)
     yield from _commands(source, script.commands, reader, layer)
 
 
 # A second head of a file (``ray start --head ... || ray start --head --port ...``) makes open which one is joined.
 _RAY_PORTS = ("ray.head_port", "ray.joined_port")
+# Options with which every program only tells how it is used.
+_HELP = ("--help", "-h")
 
 
 def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer: int) -> Iterator[Launch]:
@@ -226,6 +233,11 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
         elif program.entry in ("make", "just"):
             yield from _recipes_of(program, reader, command, layer)
+        elif program.entry in CLUSTERS:
+            yield from _applied(program, reader, command)
+        elif program.entry and any(word.value in _HELP for word in program.words):
+            text = f"{program.entry} prints its help and starts nothing"
+            reader.notes.append(Note(text=text, file=command.file or source.file, line=command.line))
         elif program.text is not None or program.shell or (program.reads and command.stdin is not None):
             inner = list(_nested(source, reader, command, program, layer))
             for one in inner:
@@ -278,6 +290,36 @@ _SUBMITTED = {
     "tasks_per_node": "scheduler.tasks_per_node",
     "ntasks_per_node": "scheduler.tasks_per_node",
 }
+
+
+def _jobs(source: Source, reader: Reader) -> list[kubernetes.Job]:
+    from rldoctor.formats.yaml.reader import read_all
+
+    documents = read_all(source)
+    reader.files.written.update(kubernetes.files(documents, source))
+    return list(kubernetes.jobs(documents, source))
+
+
+def _applied(program: Program, reader: Reader, command: Command) -> Iterator[Launch]:
+    """The launches of the manifests that ``kubectl apply`` is given."""
+    words = [word.text for word in program.words]
+    if words[:1] not in (["apply"], ["create"], ["replace"]):
+        return
+    given = [after for word, after in pairwise(words) if word in _MANIFESTS]
+    given += [word.partition("=")[2] for word in words if word.startswith(tuple(f"{name}=" for name in _MANIFESTS))]
+    for name in (name for names in given for name in names.split(",")):
+        source = command.stdin if name == "-" else _opened(reader.files, command, name)
+        if source is None:
+            text = f"{name}: a manifest, not found here"
+            reader.notes.append(Note(text=text, file=command.file or str(reader.path), line=command.line))
+        elif kubernetes.is_manifest(source.text):
+            shared = reader.shared
+            for job in _jobs(source, reader):
+                yield from _manifest(job, reader)
+            reader.shared = shared
+
+
+_MANIFESTS = ("-f", "--filename")
 
 
 def _manifest(job: kubernetes.Job, reader: Reader) -> Iterator[Launch]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from rldoctor.errors import InputError, meant_or_known
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
+from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
@@ -24,6 +25,7 @@ WEAK = 1
 PLAIN = 50
 # A file of more launches is a sweep that a program wrote, and each of them is judged by every check.
 MOST_LAUNCHES = 200
+_MOST_ASKED = 4
 
 
 def read(
@@ -74,10 +76,25 @@ def read(
     unread = next((note for note in reader.notes if note.unread), None)
     if not plans and unread is not None:
         raise InputError(f"{unread.file}:{unread.line}: {unread.text}")
+    if not plans and (note := _decided(reader, forced)) is not None:
+        how = f"{note.text}=VALUE rldoctor check {path}"
+        raise InputError(
+            f"{note.file}:{note.line}: {note.text} decides whether anything is started, and is not set; {how}"
+        )
     if not plans and reader.notes:  # what may start the run was not followed
         note = reader.notes[0]
         raise InputError(f"{note.file}:{note.line}: {note.text}; hand over the file that starts the training")
     return joined([replace(plan, notes=(*plan.notes, *reader.notes), cells=reader.cells) for plan in plans])
+
+
+def _decided(reader: Reader, forced: Dialect | None) -> Note | None:
+    """Where a script asks for a variable that is not set, and starts something if it is; the text is its name."""
+    for note in list({note.text: note for note in reversed(reader.left_out)}.values())[:_MOST_ASKED]:
+        value = Unresolved(f"${note.text}", "not set")
+        again = replace(reader, given={note.text: value}, notes=[], left_out=[], shared={})
+        if _chosen(list(islice(launches(reader.files.source(reader.path), again), MOST_LAUNCHES)), forced):
+            return note
+    return None
 
 
 def read_printed(

@@ -9,6 +9,8 @@ from rldoctor.logs.model import LoggedException, Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.records import dataclass
 
+EXIT_CODE = "exit code"
+"""The type of what a launcher says of a child that ended with one."""
 SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
 
 
@@ -98,7 +100,7 @@ DEATHS: tuple[Death, ...] = (
         "failed (exitcode: ",
         r"(?:.{0,80}: |\s*ERROR\s+)?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
         r"\(pid: (?P<pid>\d{1,9})\)",
-        "exit code",
+        EXIT_CODE,
         launcher=True,
     ),
     _death("Root Cause (first observed failure)", r"Root Cause \(first observed failure\)", "ChildFailedError", True,
@@ -106,8 +108,8 @@ DEATHS: tuple[Death, ...] = (
     _death("traceback : Signal ", r"\s*traceback\s+: Signal \d+ \(SIG(?P<signal>[A-Z]{3,8})\) received by PID "
            r"(?P<pid>\d{1,9})", "Signal", True, behind=True),
     _death("exits with return code = ", r".{0,2000}exits with return code = (?P<code>-?[1-9]\d{0,8})",
-           "exit code", True),
-    _death("Exited with exit code ", _SRUN + r"Exited with exit code (?P<code>[1-9]\d{0,8})", "exit code", True),
+           EXIT_CODE, True),
+    _death("Exited with exit code ", _SRUN + r"Exited with exit code (?P<code>[1-9]\d{0,8})", EXIT_CODE, True),
     _death(": Killed", _SRUN + r"Killed", "Killed", True),
     *(_death(f": {name}", _SRUN + name, name, True) for name in SIGNALS if name != "Killed"),
     _death(": Out Of Memory", _SRUN + r"Out Of Memory", "Killed",
@@ -119,17 +121,17 @@ DEATHS: tuple[Death, ...] = (
     # MPICH's mpiexec, PRRTE's summary, and what `kubectl describe` says of a container.
     *(_death(f"KILLED BY SIGNAL: {int(number)}", rf"=?\s*KILLED BY SIGNAL: {int(number)} \(", name, True)
       for name, number in SIGNALS.items()),
-    _death("Exit code:  ", r"\s+Exit code: {2,}(?P<code>[1-9]\d{0,8})$", "exit code", True),
-    _death("Exit Code:  ", r"\s+Exit Code: {2,}(?P<code>[1-9]\d{0,8})$", "exit code", True),
+    _death("Exit code:  ", r"\s+Exit code: {2,}(?P<code>[1-9]\d{0,8})$", EXIT_CODE, True),
+    _death("Exit Code:  ", r"\s+Exit Code: {2,}(?P<code>[1-9]\d{0,8})$", EXIT_CODE, True),
     _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
     _death("entrypoint command failed with exit code ",
-           r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", "exit code", True),
-    _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", "exit code", True),
+           r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
+    _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", EXIT_CODE, True),
     _death(" with a non-zero status of ", r".{0,80}The replica (?P<node>[\w-]+) (?:ran out-of-memory and )?exited "
-           r"with a non-zero status of (?P<code>[1-9]\d{0,8})", "exit code", True),
-    _death("exit_codes: ", r"\s*exit_codes: (?P<code>-?[1-9]\d{0,8})", "exit code", True),
+           r"with a non-zero status of (?P<code>[1-9]\d{0,8})", EXIT_CODE, True),
+    _death("exit_codes: ", r"\s*exit_codes: (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
     _death("failed with return code list: ",
-           r".{0,80}failed with return code list: \[(?:0, ){0,9999}(?P<code>-?[1-9]\d{0,8})", "exit code", True),
+           r".{0,80}failed with return code list: \[(?:0, ){0,9999}(?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
     # torchrun's agent, vLLM's front end, kubectl and shells on what they had started.
     _death(" death signal, shutting down workers", r"Received \d{1,2} death signal, shutting down workers", "Signal",
            True),
@@ -138,8 +140,8 @@ DEATHS: tuple[Death, ...] = (
     # What the engine writes before it raises what stopped it.
     _death("Dumping input data", r"Dumping input data(?: for V1 LLM engine|$)", "Engine failed", True),
     _death("terminated with exit code ", r"(?:command|Process \S{1,40}|\[[\w.-]{1,80}\]) terminated with exit "
-           r"code \(?(?P<code>-?[1-9]\d{0,8})", "exit code", True),
-    _death("exit status ", r"(?:.{0,80}: )?exit status (?P<code>[1-9]\d{0,8})$", "exit code", True),
+           r"code \(?(?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
+    _death("exit status ", r"(?:.{0,80}: )?exit status (?P<code>[1-9]\d{0,8})$", EXIT_CODE, True),
     _death("DUE TO TIME LIMIT", r"(?:slurmstepd: error: )?\*\*\* (?:JOB|STEP) \S+ .{0,80}DUE TO TIME "
     r"LIMIT", "Time limit", True),
 )  # fmt: skip

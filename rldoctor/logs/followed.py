@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from rldoctor.logs.deaths import EXIT_CODE
 from rldoctor.logs.fatality import Failure
 from rldoctor.logs.model import LoggedException
 from rldoctor.logs.record import RawException
@@ -36,7 +37,8 @@ def short(link: LoggedException) -> str:
     # The first line of a validation error is a title; behind others a script may have written.
     titled = bool(said) and (said[0].endswith(":") or _TITLE.search(said[0]) is not None)
     first = " ".join(said[: 2 if titled else 1])
-    return f"{link.type}: {first}".removesuffix(": ")[:600]
+    # A launcher's line about an exit code says that it is one.
+    return (first if first and link.type == EXIT_CODE else f"{link.type}: {first}".removesuffix(": "))[:600]
 
 
 def cascades(failures: Iterable[Failure], shown: Failure) -> tuple[str, ...]:

@@ -190,3 +190,41 @@ def test_a_server_joins_the_trainer_that_uses_it(tmp_path: Path) -> None:
     assert (setting.value, setting.line) == (4096, 1)
     assert plan.value("placement.engine_devices") == [0]
     assert plan.value("placement.trainer_devices") == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("trl grpo --help\n", r"a\.sh:1: trl grpo prints its help"),
+        ("kubectl apply -f job.yaml\n", r"a\.sh:1: job\.yaml: a manifest, not found here"),
+        (f'if [ -n "$TRAIN" ]; then\n  {VERL}fi\n', r"a\.sh:1: TRAIN decides .* TRAIN=VALUE rldoctor check"),
+        (f'cd /\n[ "$MODE" = train ] && {VERL}', r"a\.sh:2: MODE decides .* MODE=VALUE rldoctor check"),
+    ],
+    ids=["help", "manifest", "if", "and"],
+)
+def test_a_script_that_starts_nothing_says_why(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=why):
+        read(write(tmp_path, "a.sh", text))
+
+
+def test_a_variable_that_starts_nothing_is_not_asked_for(tmp_path: Path) -> None:
+    assert read(write(tmp_path, "a.sh", '[ -n "$DEBUG" ] && set -x\nmkdir -p out\n')) == []
+
+
+def test_the_variable_that_decides_is_taken_from_the_caller(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.sh", f'if [ -n "$TRAIN" ]; then\n  {VERL}fi\n')
+    assert [plan.framework for plan in read(path, caller={"TRAIN": "1"})] == ["verl"]
+
+
+def test_a_manifest_that_a_script_applies_is_followed(tmp_path: Path) -> None:
+    manifest = f"""apiVersion: batch/v1
+kind: Job
+spec:
+  template:
+    spec:
+      containers:
+      - command: [bash, -c, "{VERL.strip()}"]
+"""
+    write(tmp_path, "job.yaml", manifest)
+    (plan,) = read(write(tmp_path, "a.sh", "kubectl apply -n rl -f job.yaml\n"))
+    assert (plan.framework, plan.file) == ("verl", str(tmp_path / "job.yaml"))

@@ -71,6 +71,11 @@ def test_ranks_are_taken_apart_and_the_first_to_fail_is_named() -> None:
     assert "and 11 more" in found.cascades[0]
 
 
+def test_a_launchers_line_is_told_as_it_stands() -> None:
+    ended = "".join(f"srun: error: node17: task {rank}: Exited with exit code 1\n" for rank in (3, 2))
+    assert incident(ended).cascades == ("srun: error: node17: task 2: Exited with exit code 1 (rank 2, on node17)",)
+
+
 def test_a_cascade_that_is_printed_first_is_not_the_cause() -> None:
     text = interleaved([ranked(0, PEER_GONE), "x\n" * 3 + ranked(5, OUT_OF_MEMORY)])
     report = triage_text(text)

@@ -239,6 +239,7 @@ def test_a_number_of_a_check_is_set_by_the_project(tmp_path: Path) -> None:
         ("[thresholds.RLD503]\nshare = nan", "rldoctor.toml:2: [thresholds.RLD503]: share = nan: a number from 0 to 1"),
         ("[thresholds.RLD503]\nshare = 95", "share = 95: a number from 0 to 1 is expected"),
         ("[thresholds.RLD503]\nsteps = -1", "steps = -1: a number from 0 on is expected"),
+        ("disable-plugins = ['builtim']", "rldoctor.toml:1: no plugin is named 'builtim'; did you mean 'builtin'?"),
         ("level = 'statik'", "rldoctor.toml:1: unknown level 'statik'; did you mean 'static'?"),
         ("\nfail-on = 'warnign'", "rldoctor.toml:2: unknown fail-on 'warnign'; did you mean 'warning'?"),
         ("[severity]\nRLD998 = 'note'", "rldoctor.toml:2: unknown code 'RLD998'"),

@@ -120,15 +120,16 @@ class Command:
 @dataclass
 class Script:
     """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them;
-    ``demands`` the variables without which it ends at once. ``open`` gives the files that it sources, and raises
-    :class:`InputError` for one that is not readable; ``sourced`` counts them. ``machine`` answers what it
-    asks of the one on which it runs."""
+    ``demands`` the variables without which it ends at once, ``left_out`` those for which conditions ask that nothing
+    sets, so that something does not run. ``open`` gives the files that it sources, and raises :class:`InputError` for
+    one that is not readable; ``sourced`` counts them. ``machine`` answers what it asks of the one on which it runs."""
 
     source: Source
     commands: list[Command] = field(default_factory=list)
     files: dict[str, Source] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     demands: list[str] = field(default_factory=list)
+    left_out: list[Note] = field(default_factory=list)
     open: Callable[[str], Source | None] | None = None
     sourced: int = 0
     machine: Machine = field(default_factory=Machine)

@@ -18,6 +18,7 @@ from rldoctor.formats.shell.substitution import handed, piped, said
 from rldoctor.formats.shell.xargs import runs
 from rldoctor.formats.source import Source, line_of
 from rldoctor.formats.values import Unresolved
+from rldoctor.plan.model import Note
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -138,6 +139,8 @@ class Runner(Builtins):
         if verdict is not None:
             if verdict == run:
                 self._on_demand(node, asked, lambda: self._statement(right, background))
+            else:
+                self._leave_out(node, asked)
         elif run and not self._asks(left):
             self._statement(right, background)  # a command before && is taken to succeed
         else:
@@ -172,6 +175,12 @@ class Runner(Builtins):
                 self.script.demands.append(name)
                 self.note(node, why)
 
+    def _leave_out(self, node: Node, asked: set[str]) -> None:
+        """Remembers what does not run as long as nobody sets the variables that its condition asks for."""
+        file = self.expander.file or self.script.source.file
+        line = self.expander.line(node)
+        self.script.left_out += [Note(text=name, file=file, line=line) for name in sorted(asked)]
+
     def _branches(self, node: Node) -> None:
         choices = if_choices(node) if node.type == "if_statement" else case_choices(node)
         open_choices: list[Callable[[], None]] = []
@@ -180,6 +189,7 @@ class Runner(Builtins):
             verdict, names = (True, set()) if test is None else self._holds(node, test)
             asked |= names
             if verdict is False:
+                self._leave_out(node, names)
                 continue
             open_choices.append(lambda body=body: self.sequence(body))  # type: ignore[misc]
             if verdict:
