@@ -205,8 +205,10 @@ def _fixes(case: Case, misfits: list[Misfit]) -> Iterator[Fix]:
         name = published_name(misfit.by)
         wanted = release_specifier(name, versions)
         installable = not misfit.by.editable and name not in ("easyr1", "nemo-rl", "open-r1")
+        # The command is bounded further by what else is there.
+        which = f"to a release that accepts {misfit.on} {misfit.version}" + ("" if installable else f": {wanted}")
         yield Fix(
-            title=f"or move {name}: {wanted} accepts {misfit.on} {misfit.version}",
+            title=f"or move {name} {which}",
             commands=(install(case, shlex.quote(wanted)),) if installable else (),
             applicability=Applicability.UNSAFE if installable else Applicability.DISPLAY,
             valid_for=wanted,

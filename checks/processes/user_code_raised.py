@@ -91,7 +91,7 @@ def _asked_by(link: LoggedException) -> Frame | None:
 check.signature(
     "The reward function '",
     pattern=r"reward function '(?P<name>[^']+)' returned (?P<got>\d+) rewards, but (?P<wanted>\d+) were expected",
-    says="the reward function '{name}' returned {got} rewards for {wanted} completions",
+    says="the reward function '{name}' returned a list of length {got} for {wanted} completions",
     fixes=(Fix(title="return one number per completion, in the order of the completions"),),
 )
 
@@ -114,7 +114,7 @@ def user_gave_what_trl_does_not_take(case: Case, event: LogEvent) -> Iterator[Fi
         )
     elif of_a_reward and (counts := _COUNTS.search(error.message)):
         yield check.finding(
-            f"a reward function returned {counts[2]} rewards for {counts[1]} completions",
+            f"a reward function returned a list of length {counts[2]} for {counts[1]} completions",
             fixes=(Fix(title="return one number per completion, in the order of the completions"),),
         )
     elif of_a_reward and error.type in ("ValueError", "TypeError"):

@@ -67,6 +67,9 @@ _SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP)(?:_\w+)?|PYTHONDEVMODE)=(?:
 # Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
 _OF_WORKERS = frozenset({"gpus", "host"})
 _OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")
+# Devices and packages that differ end a run at its start, models and launches make it another one, a variable may be
+# on purpose.
+_WEIGHTS = {"gpus": 0, "packages": 0, "model": 1, "plan": 1, "node": 2, "host": 2, "environment": 3}
 _KIND = {"environment": "not set", "packages": "not installed"}
 
 Fact = tuple[str, str]
@@ -131,7 +134,8 @@ class Table:
 
 
 def classes(table: Table) -> tuple[tuple[str, ...], tuple[NodeClass, ...]]:
-    """The nodes that are like most, and the others by how they differ, the largest class first."""
+    """The nodes that are like most, and the others by how they differ: first what no run survives, then the largest
+    class."""
     found: dict[int, list[Skew]] = defaultdict(list)
     for skew, nodes in _skews(table):
         for number in nodes:
@@ -140,10 +144,13 @@ def classes(table: Table) -> tuple[tuple[str, ...], tuple[NodeClass, ...]]:
     for number in sorted(found):
         grouped[_told(found[number])].append(table.names[number])
     alike = tuple(name for number, name in enumerate(table.names) if number not in found and number not in table.gone)
-    ordered = sorted(
-        grouped.items(), key=lambda item: (not any(skew.codes for skew in item[0]), -len(item[1]), item[1])
-    )
+    ordered = sorted(grouped.items(), key=lambda item: (_weight(item[0]), -len(item[1]), item[1]))
     return alike, tuple(NodeClass(nodes=tuple(nodes), differs=differs) for differs, nodes in ordered)
+
+
+def _weight(differs: tuple[Skew, ...]) -> int:
+    """How much a class matters, less is more: what its gravest difference is about."""
+    return min(_WEIGHTS[skew.section] for skew in differs)
 
 
 def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:

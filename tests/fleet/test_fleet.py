@@ -90,6 +90,17 @@ def test_a_worker_without_devices_is_told(tmp_path: Path) -> None:
     assert "devices" in {skew.name for skew in only.differs}
 
 
+def test_what_no_run_survives_is_told_before_what_many_have(tmp_path: Path) -> None:
+    def switched(bundle: dict[str, Any]) -> None:
+        bundle["environment"]["NCCL_IB_DISABLE"] = "1"
+
+    def without_devices(bundle: dict[str, Any]) -> None:
+        bundle["gpus"] = {"vendor": "none", "devices": []}
+
+    found = fleet(tmp_path, switched, switched, without_devices, nodes=9)
+    assert [one.nodes for one in found.classes] == [("node0008",), ("node0006", "node0007")]
+
+
 @pytest.mark.parametrize("token", ["***", "xxxxxx", "<removed>", "hf_" + "aB3" * 8])
 def test_tokens_are_not_compared_but_whether_there_is_one(token: str, tmp_path: Path) -> None:
     def given(value: str) -> Change:

@@ -31,7 +31,7 @@ def test_what_a_reward_function_returned() -> None:
     found = finding(
         check, raised("ValueError", text, "/x/site-packages/trl/trainer/grpo_trainer.py _calculate_rewards")
     )
-    assert found.message == "the reward function 'reward' returned 1 rewards for 8 completions"
+    assert found.message == "the reward function 'reward' returned a list of length 1 for 8 completions"
 
 
 def test_a_script_that_does_not_exist() -> None:
