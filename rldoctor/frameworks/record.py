@@ -155,10 +155,12 @@ class Validation:
     fields they are, with the ``method`` that is called on its object, or a function (``Trainer._validate``) that calls
     them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program.
     ``{algorithm}`` is the plan's. With ``group`` it sees only launches whose options are of that group: another command
-    of the same framework has another class."""
+    of the same framework has another class. ``of_object``: what the function calls ``settings`` is an object of the
+    framework's argument class."""
 
     module: str
     name: str = ""
+    of_object: bool = False
     settings: str = ""
     method: str = ""
     group: str = ""

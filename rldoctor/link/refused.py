@@ -88,11 +88,10 @@ def refusal_of_call(
     them as well."""
     source = sources.whole(module)
     body: Sequence[ast.stmt] = source.tree.body if source is not None else ()
-    function: ast.stmt | None = None
-    for part in name.split(".") if name else ():
-        function = defined_as(body, part)
+    if name:
+        function = _defined(body, name)
         body = function.body if isinstance(function, ast.ClassDef | ast.FunctionDef) else ()
-    if not name:
+    else:
         body = next((n.body for n in body if isinstance(n, ast.If) and "__main__" in ast.unparse(n.test)), ())
     if source is None or not body:
         return None
@@ -104,6 +103,45 @@ def refusal_of_call(
         follower.attributes[settings] = Settings("")
     frame = Frame(source, "", name or "the program", names, 0)
     return _raised(lambda: follower.follow(list(body), frame))
+
+
+def refusal_of_object(
+    sources: Sources,
+    arguments: tuple[str, str],
+    given: Mapping[str, Any],
+    complete: bool,
+    module: str,
+    name: str,
+    as_: str,
+) -> Refusal | None:
+    """What a method of a module raises that gets an object of the argument class (its module and name) and calls it
+    ``as_``: a trainer's ``__init__``. Nothing where the object itself is refused, or cannot be followed to its end."""
+    source, found = class_of(sources, *arguments)
+    asking = sources.whole(module)
+    function = _defined(asking.tree.body, name) if asking is not None else None
+    if source is None or found is None or asking is None or not isinstance(function, ast.FunctionDef):
+        return None
+    made = _Follower(sources, complete)
+    made.take(source, found, given)
+    try:
+        made.construct()
+    except (_RefusedError, _LeftError, RecursionError):
+        return None
+    follower = _Follower(sources, complete=True)
+    follower.attributes = made.attributes
+    frame = Frame(asking, "", name, {"self": Settings("self"), as_: Settings("")}, 0)
+    raised = _raised(lambda: follower.follow(function.body, frame))
+    own = (one for one in raised.reads if not one.startswith("self.")) if raised is not None else ()
+    return replace(raised, reads=tuple(own)) if raised is not None else None
+
+
+def _defined(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
+    """What a dotted name (``Trainer._validate``) stands for in a module."""
+    found: ast.stmt | None = None
+    for part in name.split("."):
+        found = defined_as(body, part)
+        body = found.body if isinstance(found, ast.ClassDef | ast.FunctionDef) else ()
+    return found
 
 
 def plain_value(value: Any) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.frameworks.record import Framework, Validation
 from rldoctor.launch.plans import Options
-from rldoctor.link.refused import Refusal, refusal, refusal_of_call, typed
+from rldoctor.link.refused import Refusal, refusal, refusal_of_call, refusal_of_object, typed
 from rldoctor.link.sources import Sources
 from rldoctor.link.values import NOT_KNOWN, Known
 from rldoctor.plan.handed import NOT_ASKED, handed
@@ -81,12 +81,18 @@ def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterato
     classes = [(module, f"{algorithm.replace('_', '')}Config") for module in record.arguments]
     classes += [(one.module, one.name) for one in _looking(record, plan) if one.name and not one.settings]
     for module, name in classes:
-        yield refusal(sources, module.format(algorithm=algorithm), name, given, _complete(plan))
+        arguments = (module.format(algorithm=algorithm), name)
+        yield refusal(sources, *arguments, given, _complete(plan))
+        for one in record.validations:
+            if one.of_object:
+                trainer = one.name.format(algorithm=algorithm.replace("_", ""))
+                asking = (one.module.format(algorithm=algorithm), trainer, one.settings)
+                yield refusal_of_object(sources, arguments, given, _complete(plan), *asking)
 
 
 def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources) -> Iterator[Refusal | None]:
     """By functions that look at the whole configuration, and by the classes that its sections name in ``_target_``."""
-    asked = [one for one in _looking(record, plan) if one.settings]
+    asked = [one for one in _looking(record, plan) if one.settings and not one.of_object]
     owner, _, group = plan.group.partition(":")
     options = Options(case).known(owner, group or None) if asked and plan.group else None
     if options is None or options.gap is not None or not _complete(plan):

@@ -192,6 +192,59 @@ def test_a_method_of_what_hydra_makes_of_a_section(
     assert set(found.reads if found is not None else ()) >= reads
 
 
+ARGUMENTS = {
+    "trl/trainer/grpo_config.py": """
+        class GRPOConfig:
+            liger: bool = False
+            quantile: float = 1.0
+            rows: int = 8
+            def __post_init__(self):
+                if self.rows < 1:
+                    raise ValueError("no rows")
+        """,
+    "trl/trainer/grpo_trainer.py": """
+        from trl.trainer.grpo_config import GRPOConfig
+        class GRPOTrainer(Trainer):
+            def __init__(self, model, args=None, peft_config=None):
+                if args is None:
+                    args = GRPOConfig(f"{model}-GRPO")
+                if peft_config is not None and args.rows > 64:
+                    raise ValueError("too many rows for an adapter")
+                self.liger = args.liger
+                self.quantile = args.quantile
+                if self.liger and self.quantile < 1.0:
+                    raise NotImplementedError("no entropy mask with liger")
+                super().__init__(model=model, args=args)
+                if args.rows > 32:
+                    raise ValueError("too many rows")
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("liger=True, quantile=0.5", "no entropy mask with liger"),
+        ("quantile=0.5", None),
+        ("liger=True", None),
+        ("rows=128", None),  # behind what another package's class may have changed, or what nobody knows
+        ("rows=0", "no rows"),  # what the object itself refuses
+        ("liger=True, **more", None),
+    ],
+)
+def test_a_trainer_that_gets_the_arguments(site: Site, tmp_path: Path, given: str, message: str | None) -> None:
+    launch = tmp_path / "train.py"
+    lines = ("from trl import GRPOConfig, GRPOTrainer", f"args = GRPOConfig({given})")
+    launch.write_text("\n".join([*lines, "GRPOTrainer(model='m', args=args).train()", ""]))
+    plan = plans(launch, Case())[0]
+    record = next(record for record in frameworks() if record.title == plan.framework)
+    found = refused_by(record, Case(plan=plan), Sources(SearchPath([site(ARGUMENTS)])))
+    assert (found["message"] if found is not None else None) == message
+    if message is not None and "liger" in message:
+        assert found is not None
+        assert sorted(found["reads"]) == ["liger", "quantile"]
+
+
 def test_a_value_that_is_not_known(refuse: Callable[[dict[str, Any]], Refusal | None]) -> None:
     assert refuse({"data.rows": {"computed": True}, "rollout.n": 3}) is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Memory, Package, Settings, Sync, V, Words
+from rldoctor.frameworks.record import Framework, Memory, Package, Settings, Sync, V, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -36,5 +36,13 @@ FRAMEWORK = Framework(
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},
     arguments=("trl.trainer.{algorithm}_config", "trl.experimental.{algorithm}.{algorithm}_config"),
+    validations=(
+        Validation(
+            module="trl.trainer.{algorithm}_trainer",
+            name="{algorithm}Trainer.__init__",
+            settings="args",
+            of_object=True,
+        ),
+    ),
     asked_by="trl_grpo.py",
 )
