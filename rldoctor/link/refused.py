@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from typing import Any
@@ -17,7 +18,16 @@ from rldoctor.link.bounds import Bound, bounds
 from rldoctor.link.choices import choices
 from rldoctor.link.expressions import LONGEST, Expressions, Frame, class_of
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import defined_as, last_name, own_name, parts_of, set_on_the_way, validates, yields
+from rldoctor.link.syntax import (
+    defined_as,
+    last_name,
+    own_name,
+    parts_of,
+    parts_of_type,
+    set_on_the_way,
+    validates,
+    yields,
+)
 from rldoctor.link.values import NOT_KNOWN, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
@@ -215,6 +225,7 @@ class _Follower(Expressions):
         self.volatile = frozenset[str]()
         self._left = _MOST_STATEMENTS
         self._results = _MOST_RESULTS
+        self._sections: list[tuple[str, Source, ast.ClassDef, dict[str, Any]]] = []  # fields that objects are given for
         self._asking: list[str] = []  # functions whose result is being worked out
         self._made_of: dict[str, frozenset[str]] = {}  # the settings that one was computed from
 
@@ -226,7 +237,14 @@ class _Follower(Expressions):
         self._fill(given)
 
     def construct(self) -> None:
-        """Follows what runs when an object of the class is made."""
+        """Follows what runs when an object of the class is made; what is given as JSON for a field is made before."""
+        for name, above, made, given in self._sections:
+            inner = _Follower(self.sources, complete=True)
+            inner.provider, inner._left = self.provider, self._left // 2
+            inner.take(above, made, given)
+            refused = _raised(inner.construct)
+            if refused is not None:
+                raise _RefusedError(replace(refused, reads=(name,)))
         for source, node in reversed(self.order):
             if not self._validated(source, node):
                 continue
@@ -303,8 +321,28 @@ class _Follower(Expressions):
                     name = statement.target.id
                     default = self._default(statement.value, frame) if self.complete else NOT_KNOWN
                     value = given.get(name, default)
+                    self._sections += self._section(name, value, statement.annotation, source)
                     known = value is not NOT_KNOWN and not isinstance(value, Known)
                     self.attributes[name] = self._typed(value, statement.annotation, source) if known else value
+
+    def _section(
+        self, name: str, value: Any, annotation: ast.expr, source: Source
+    ) -> list[tuple[str, Source, ast.ClassDef, dict[str, Any]]]:
+        """The class that a field's annotation names beside None, with the JSON object that is given for it."""
+        if not isinstance(value, str) or not value.lstrip().startswith("{"):
+            return []
+        wrapped = isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Optional"
+        inside = annotation.slice if wrapped and isinstance(annotation, ast.Subscript) else annotation
+        types = [part for part in parts_of_type(inside) if not isinstance(part, ast.Constant)]
+        named = types[0].id if len(types) == 1 and isinstance(types[0], ast.Name) else ""
+        above, node = class_of(self.sources, source.name, named) if named[:1].isupper() else (None, None)
+        try:
+            given = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+        return (
+            [(name, above, node, given)] if above is not None and node is not None and isinstance(given, dict) else []
+        )
 
     def _typed(self, value: Any, annotation: ast.expr, source: Source) -> Value:
         """A setting as its field has it; where a name stands for texts to choose from, it is the text."""

@@ -279,3 +279,33 @@ def test_the_type_of_a_list_is_not_known(site: Site) -> None:
         """
     sources = Sources(SearchPath([site({"trl/config.py": text})]))
     assert refusal(sources, "trl.config", "Config", {"names": ["a"]}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"connector": "Nixl"}', "a connector needs its role"),
+        ('{"connector": "Nixl", "role": "both"}', None),
+        ('{"role": "both"}', None),
+        ('{"connector": ', None),  # no JSON, which is another's to say
+    ],
+)
+def test_a_class_that_is_given_as_json(site: Site, text: str, message: str | None) -> None:
+    files = {
+        "vllm/arguments.py": """
+            from vllm.transfer import TransferConfig
+            class EngineArgs:
+                transfer: TransferConfig | None = None
+            """,
+        "vllm/transfer.py": """
+            class TransferConfig:
+                connector: str | None = None
+                role: str | None = None
+                def __post_init__(self):
+                    if self.connector is not None and self.role is None:
+                        raise ValueError("a connector needs its role")
+            """,
+    }
+    found = refusal(Sources(SearchPath([site(files)])), "vllm.arguments", "EngineArgs", {"transfer": text})
+    assert (found.message if found is not None else None) == message
+    assert found is None or found.reads == ("transfer",)
