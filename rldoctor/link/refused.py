@@ -279,13 +279,14 @@ class _Follower(Expressions):
         return "pydantic" in source.text and not (plain and any(last_name(mark) == "dataclass" for mark in marks))
 
     def _choose(self, statement: ast.AnnAssign, source: Source, node: ast.ClassDef) -> None:
-        """Refuses a text that the ``Literal`` of its field does not name."""
+        """Refuses a text or number that the ``Literal`` of its field does not name."""
         name = last_name(statement.target)
         value = self.attributes.get(name)
-        if not isinstance(value, Known) or type(value.value) is not str:
+        if not isinstance(value, Known) or type(value.value) not in (str, int):
             return
         listed = choices(self.provider, statement.annotation, source)
-        if listed is not None and value.value not in listed:
+        alike = listed is not None and all(one is None or type(one) is type(value.value) for one in listed)
+        if alike and listed is not None and value.value not in listed:
             path = self.sources.search.relative(source.path)
             told = ", ".join(map(str, listed))
             said = f"{name} is {value.value!r}, which should be one of {told}"
@@ -348,8 +349,10 @@ class _Follower(Expressions):
         """A setting as its field has it; where a name stands for texts to choose from, it is the text."""
         found = typed(value, ast.unparse(annotation))
         listed = choices(self.provider, annotation, source) if found is NOT_KNOWN and isinstance(value, str) else None
-        texts = listed and all(one is None or isinstance(one, str) for one in listed)
-        return Known(value.strip()) if texts else found
+        types = {type(one) for one in listed or () if one is not None}
+        if types == {int} and isinstance(value, str) and value.strip().isdecimal():
+            return Known(int(value))
+        return Known(value.strip()) if types == {str} else found
 
     def _default(self, node: ast.expr | None, frame: Frame) -> Value:
         if isinstance(node, ast.Call):

@@ -20,7 +20,7 @@ Site = Callable[[dict[str, str]], Path]
 ENGINE = {
     "vllm/engine/arg_utils.py": """
         from dataclasses import dataclass
-        from vllm.config import LoRAConfig, ParallelConfig, Policy, SchedulerConfig
+        from vllm.config import Chunk, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
         @dataclass
         class EngineArgs:
             tensor_parallel_size: int = ParallelConfig.tensor_parallel_size
@@ -30,6 +30,7 @@ ENGINE = {
             scheduling: int = SchedulerConfig.steps
             seqs: int | None = None
             policy: Policy = "fcfs"
+            chunk: Chunk = 8
             unused: Policy = "fcfs"
             def create_engine_config(self, usage=None):
                 if self.seqs is None:
@@ -40,9 +41,11 @@ ENGINE = {
                 lora = LoRAConfig(max_loras=self.max_loras) if self.enable_lora else None
                 if usage:
                     lora = LoRAConfig(max_loras=self.max_loras)
-                return SchedulerConfig(steps=self.scheduling, seqs=self.seqs, policy=self.policy)
+                return SchedulerConfig(steps=self.scheduling, seqs=self.seqs, policy=self.policy, chunk=self.chunk)
         """,
-    "vllm/config/__init__.py": "from vllm.config.all import LoRAConfig, ParallelConfig, Policy, SchedulerConfig\n",
+    "vllm/config/__init__.py": """
+        from vllm.config.all import Chunk, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
+        """,
     "vllm/config/all.py": """
         from typing import Annotated, Literal
         from pydantic import Field, model_validator
@@ -64,7 +67,9 @@ ENGINE = {
             steps: int = Field(default=1, gt=0, lt=8)
             seqs: int = Field(ge=1)
             policy: Policy | None = "fcfs"
+            chunk: Chunk = 8
         Policy = Literal["fcfs", "priority"]
+        Chunk = Literal[8, 16]
         """,
 }
 Refuse = Callable[..., Refusal | None]
@@ -95,6 +100,7 @@ def refuse(site: Site) -> Refuse:
             ("max_loras",),
         ),
         ({"scheduling": 8}, "steps is 8, which should be less than 8", ("scheduling",)),
+        ({"chunk": "24"}, "chunk is 24, which should be one of 8, 16", ("chunk",)),
         ({"policy": "lifo"}, "policy is 'lifo', which should be one of fcfs, priority", ("policy",)),
         ({"seqs": 0}, "seqs is 0, which should be greater than or equal to 1", ("seqs",)),
     ],
@@ -115,6 +121,8 @@ def test_what_a_configuration_class_refuses(
         {"max_loras": 0},  # whose class is not made
         {"scheduling": True},
         {"policy": "priority"},
+        {"chunk": "16"},
+        {"chunk": "auto"},
         {"unused": "lifo"},  # a plain dataclass asks for nothing
         {"seqs": None},  # which the engine chooses
     ],
