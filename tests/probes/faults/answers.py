@@ -541,3 +541,8 @@ def aborted_requests_go_on(llm: Any) -> None:
             abort(ids, *given, **named)
 
     engine.abort_request = every_second
+
+
+def long_prompts_lose_their_first_token(llm: Any) -> None:
+    """Prompts of more than 512 tokens begin with their second token twice."""
+    _asked_otherwise(llm, lambda prompt: prompt[1:2] + prompt[1:] if len(prompt) > 512 else prompt)

@@ -1060,3 +1060,70 @@ def grammars_of_expressions_ignored(llm: Any) -> None:
             asked.structured_outputs = None
 
     _asked_of_the_core(llm, without)
+
+
+def padding_is_penalised(llm: Any) -> None:
+    """What rows are filled up with, where answers have different lengths, counts as token 0."""
+    from vllm.v1.sample.ops import penalties
+
+    fill = penalties.make_tensor_with_pad
+    penalties.make_tensor_with_pad = lambda rows, pad, **named: fill(rows, pad=0, **named)
+
+
+def nothing_beyond_the_32nd(llm: Any) -> None:
+    """Only the 32 likeliest tokens are ever drawn."""
+
+    def cut(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        most = torch.full((len(logits),), 32, dtype=torch.int32)
+        return draw(logits, generators, most if k is None else torch.minimum(k, most), p)
+
+    _drawn_otherwise(llm, cut)
+
+
+def siblings_share_first_tokens(llm: Any) -> None:
+    """Completions of a request all begin with the first one's first token."""
+    sampler = sampler_of(llm)
+    forward = sampler.forward
+    batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+
+    def shared(*given: Any, **named: Any) -> Any:
+        out = forward(*given, **named)
+        ids = out.sampled_token_ids
+        first: dict[str, Any] = {}
+        for row, name in enumerate(batch.req_ids[: len(ids)]):
+            index, _, parent = name.partition("_")
+            if index.isdigit() and parent and not batch.req_output_token_ids[row]:
+                ids[row, 0] = first.setdefault(parent, ids[row, 0].clone())
+        return out
+
+    sampler.forward = shared
+
+
+def end_never_first(llm: Any) -> None:
+    """An answer cannot begin with its end."""
+    end = llm.get_tokenizer().eos_token_id
+
+    def held(logits: Any, metadata: Any) -> dict[str, Any]:
+        batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+        for row, begun in enumerate(batch.req_output_token_ids[: len(logits)]):
+            if not begun:
+                logits[row, end] = float("-inf")
+        return {}
+
+    _asked_otherwise(llm, held)
+
+
+def greedy_second_best_at_times(llm: Any) -> None:
+    """One greedy token in a hundred is the second likeliest, however far behind."""
+    sampler = sampler_of(llm)
+    count = [0]
+
+    def best(logits: Any) -> Any:
+        chosen = logits.argmax(dim=-1)
+        for row in range(len(chosen)):
+            count[0] += 1
+            if count[0] % 100 == 0:
+                chosen[row] = logits[row].topk(2).indices[1]
+        return chosen
+
+    sampler.greedy_sample = best

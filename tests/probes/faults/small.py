@@ -858,3 +858,43 @@ def first_chunks_forgotten(llm: Any) -> None:
                     metadata.block_table[row, 0] = metadata.block_table[row, 1]
 
         changes.before(module, forget)
+
+
+def queries_in_bfloat16(llm: Any) -> None:
+    """One layer's queries are rounded."""
+    changes.before(attentions(llm)[0], lambda query, *rest: (query.bfloat16().to(query), *rest))
+
+
+def rotary_in_bfloat16_far_out(llm: Any) -> None:
+    """The rotary table is rounded from position 1000 on."""
+    for module in model_of(llm).modules():
+        table = getattr(module, "cos_sin_cache", None)
+        if table is not None:
+            table.data[1000:] = table[1000:].bfloat16().to(table.dtype)
+
+
+def last_rows_of_head_empty(llm: Any) -> None:
+    """The last two rows of the head are zero."""
+    _logits(llm, lambda logits: logits[:, -2:].zero_())
+
+
+def gate_in_bfloat16(llm: Any) -> None:
+    """The gate of one layer's activation is rounded."""
+
+    def rounded(given: Any, _: Any) -> Any:
+        gate, up = given[0].chunk(2, dim=-1)
+        return gate * torch.sigmoid(gate).bfloat16().to(gate.dtype) * up
+
+    changes.after(layer_of(llm).mlp.act_fn, rounded)
+
+
+def late_rows_one_early(llm: Any) -> None:
+    """In steps that decode more than 32 requests the later ones' positions are those before."""
+
+    def early(positions: Any) -> Any:
+        metadata = metadata_of(None)
+        if metadata is None or not 32 < len(metadata.seq_lens) == positions.numel():
+            return positions
+        return torch.cat([positions[:32], (positions[32:] - 1).clamp(min=0)])
+
+    _positions(llm, early)

@@ -600,6 +600,33 @@ FAULTS = (
         ("agreement",),
         family="latents",
     ),
+    Fault("sampling:padding_is_penalised", "what fills rows up is penalised as token 0", ("RLD404",), DRAWS),
+    Fault("sampling:nothing_beyond_the_32nd", "only the 32 likeliest tokens are drawn", ("RLD404",), DRAWS),
+    Fault("sampling:siblings_share_first_tokens", "completions of a request begin alike", ("RLD311",), DRAWS),
+    Fault("sampling:end_never_first", "an answer cannot begin with its end", ("RLD219",), DRAWS),
+    Fault(
+        "sampling:greedy_second_best_at_times", "one greedy token in a hundred is the second best", ("RLD219",), ANSWERS
+    ),
+    Fault("answers:long_prompts_lose_their_first_token", "long prompts lose their first token", ("RLD403",), ANSWERS),
+    Fault(
+        "texts:last_character_lost_at_the_limit",
+        "texts that end at their length lack a character",
+        ("RLD404",),
+        ANSWERS,
+    ),
+    Fault("small:queries_in_bfloat16", "one layer's queries rounded to bfloat16", ("RLD403",), ANSWERS),
+    Fault("small:rotary_in_bfloat16_far_out", "the rotary table in bfloat16 from 1000 on", ("RLD403",), ANSWERS),
+    Fault("small:last_rows_of_head_empty", "the last two rows of the head are empty", ("RLD403",), ANSWERS),
+    Fault("small:gate_in_bfloat16", "the gate of one layer's activation in bfloat16", ("RLD403",), ANSWERS),
+    Fault("small:late_rows_one_early", "positions off by one in decode steps of more than 32", ("RLD404",), DRAWS),
+    Fault(
+        "weights:biases_of_keys_and_values_exchanged", "biases of keys and values exchanged", ("RLD402",), ("weights",)
+    ),
+    Fault(
+        "weights:every_seventh_row_of_the_head_kept", "some rows of the head stay in updates", ("RLD402",), ("weights",)
+    ),
+    Fault("weights:norms_in_bfloat16", "norms arrive in bfloat16", ("RLD402",), ("weights",)),
+    Fault("weights:only_the_first", "only the first update arrives", ("RLD402",), ("weights",)),
 )
 
 

@@ -274,3 +274,18 @@ def messages_without_generation_prompt(llm: Any) -> None:
     kind = type(llm)
     chat = kind.chat
     kind.chat = lambda self, *given, **more: chat(self, *given, **{**more, "add_generation_prompt": False})
+
+
+def last_character_lost_at_the_limit(llm: Any) -> None:
+    """The text of an answer that ends at its length lacks its last character."""
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def cut(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        if completion.finish_reason == "length":
+            completion.text = completion.text[:-1]
+        return completion
+
+    RequestState._new_completion_output = cut

@@ -366,3 +366,49 @@ def clipped_to_the_old_range(llm: Any) -> None:
 def kv_heads_exchanged(llm: Any) -> None:
     """The two heads of a key matrix arrive in each other's place."""
     _tensor(llm, "layers.1.self_attn.k_proj.weight", lambda tensor: tensor.roll(len(tensor) // 2, 0))
+
+
+def biases_of_keys_and_values_exchanged(llm: Any) -> None:
+    """The biases of one layer's keys and values arrive as each other's."""
+    names = {"layers.0.self_attn.k_proj.bias": "k_proj", "layers.0.self_attn.v_proj.bias": "v_proj"}
+    other = {"k_proj": "v_proj", "v_proj": "k_proj"}
+
+    def exchanged(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            kind = next((kind for end, kind in names.items() if name.endswith(end)), None)
+            yield name.replace(kind, other[kind]) if kind else name, tensor
+
+    _through(llm, exchanged)
+
+
+def every_seventh_row_of_the_head_kept(llm: Any) -> None:
+    """Every seventh row of the head stays as the first update left it."""
+    held: dict[str, Any] = {}
+
+    def kept(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            if name.endswith("lm_head.weight"):
+                before = held.setdefault(name, tensor.clone())
+                tensor = tensor.clone()
+                tensor[::7] = before[::7]
+            yield name, tensor
+
+    _through(llm, kept)
+
+
+def norms_in_bfloat16(llm: Any) -> None:
+    _through(
+        llm,
+        lambda weights: [(name, one.bfloat16().to(one.dtype) if "norm" in name else one) for name, one in weights],
+    )
+
+
+def only_the_first(llm: Any) -> None:
+    """Only the first update arrives."""
+    count = [0]
+
+    def once(weights: Weights) -> Weights:
+        count[0] += 1
+        return weights if count[0] == 1 else []
+
+    _through(llm, once)

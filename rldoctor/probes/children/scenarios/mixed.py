@@ -33,7 +33,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "temperature 0": {"temperature": 0.0},
     "temperature 0.5": {"temperature": 0.5},
     "temperature 1": {},
-    "temperature 2": {"temperature": 2.0},
+    # A cut of what is not likely, which nobody asked for, shows in so many times as many requests.
+    "temperature 2": {"temperature": 2.0, "times": 3},
     "top_k": {"top_k": 4},
     "top_k 1": {"top_k": 1},
     "top_p": {"top_p": 0.7},
@@ -49,6 +50,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
     "presence_penalty below 0": {"allowed": 24, "presence_penalty": -1.5},
     "frequency_penalty below 0": {"allowed": 24, "frequency_penalty": -0.3},
+    # Rows of a batch are filled up to the longest one: what they are filled with is no token that came.
+    "frequency_penalty at the ends of the vocabulary": {"allowed": 3, "ends": True, "frequency_penalty": 0.5},
     "repetition_penalty of few": {"allowed": 6, "repetition_penalty": 1.3},
     "repetition_penalty below 1": {"allowed": 24, "repetition_penalty": 0.8},
     "top_k 40": {"temperature": 2.0, "top_k": 40},
@@ -67,7 +70,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
-NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "times")
+NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
 
@@ -98,6 +101,8 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     tokenizer = tokenizer_of(running)
     words = [token for token in plain_tokens(running, tokenizer) if joined(tokenizer, [token])]
     ordinary = list(dict.fromkeys(running.prompt(64, salt=9)))
+    # Of what the tokenizer knows: a request may name no other.
+    ends = [0, min(running.vocabulary, len(tokenizer) if tokenizer else running.vocabulary) - 1]
     shortest, longest = arguments["shortest"], arguments["longest"]
     asked: dict[str, dict[str, Any]] = {}
     kinds = {**KINDS, **({LAUNCH: arguments["own"]} if arguments["own"] else {})}
@@ -109,6 +114,8 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             if len(own) < few or (few and not running.steerable):
                 continue
             tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
+            if "ends" in kind:
+                tokens[:2] = ends
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
