@@ -95,7 +95,7 @@ def test_a_file_that_is_not_here_is_missed(launches: Launches, name: str) -> Non
     assert plan.value("engine.gpu_memory_utilization") is None
 
 
-@pytest.mark.parametrize("text", ["rl --help\n", "./rl train\n"])
+@pytest.mark.parametrize("text", ["rl build\n", "./rl train\n"])
 def test_another_program_of_that_name(launches: Launches, text: str) -> None:
     assert launches({"run.sh": text}) == []
 
