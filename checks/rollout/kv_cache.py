@@ -231,7 +231,7 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
     fixes = (shorter, _MORE_SHARE, _MORE_BLOCKS) if v1 or v0 else (_MORE_SHARE, _MORE_RANKS)
     if limit and limit < _SHORTEST_USE:
-        fixes = (_MORE_BLOCKS, _MORE_SHARE, shorter)
+        fixes = (_MORE_BLOCKS, _MORE_SHARE)
     yield check.finding(message, fixes=fixes, url=URL)
 
 

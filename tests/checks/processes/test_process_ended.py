@@ -41,7 +41,7 @@ CANCELLED = "slurmstepd-n7: error: *** STEP 88.0 ON n7 CANCELLED AT 2026-03-02T1
 
 
 def test_a_step_that_was_cancelled() -> None:
-    assert "the job 88.0 was cancelled on n7" in finding(check, HEALTHY + CANCELLED).message
+    assert "the job 88 was cancelled on n7" in finding(check, HEALTHY + CANCELLED).message
 
 
 LSF = """\

@@ -132,15 +132,15 @@ def test_the_engines_own_estimate_is_the_fix() -> None:
     assert [(e.option, e.value) for e in found.fixes[0].edits] == [("engine.max_model_len", 34736)]
 
 
-def test_a_context_that_holds_no_answer_is_no_fix_to_begin_with() -> None:
+def test_a_context_that_holds_no_answer_is_no_fix() -> None:
     message = (
         "To serve at least one request with the model's max seq len (2048), (0.0 GiB KV cache is needed, which is "
         "larger than the available KV cache memory (0.0 GiB). Based on the available memory, the estimated maximum "
         "model length is 16."
     )
-    first, *others = finding(check, raised("ValueError", message, CORE)).fixes
-    assert "num_gpu_blocks_override" in first.title
-    assert [(e.option, e.value) for e in others[-1].edits] == [("engine.max_model_len", 16)]
+    fixes = finding(check, raised("ValueError", message, CORE)).fixes
+    assert "num_gpu_blocks_override" in fixes[0].title
+    assert [fix.edits for fix in fixes] == [(), ()]
 
 
 def test_the_cpu_engines_cache_against_the_nodes_memory() -> None:

@@ -12,7 +12,7 @@ from ..fixes import RESUME
 
 # Before 14.11 the node stood at the end of the line.
 _SLURM = (
-    r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+)(?: \(\d+\))?"
+    r"\*\*\* (?:JOB|STEP) (?P<job>[\d_+]+)(?:\.[\w+]+)?(?: \(\d+\))?"
     r"(?: ON (?P<node>\S+) CANCELLED AT | CANCELLED AT .{10,80}\*\*\* on (?P<node_2>[\w.-]+))"
 )
 _CANCELLED = "https://slurm.schedmd.com/scancel.html"
@@ -164,7 +164,7 @@ check.signature(
 )
 _ended(
     " DUE TO JOB NOT ENDING WITH SIGNALS",
-    pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d._+]+) STEPD TERMINATED ON (?P<node>\S+) AT ",
+    pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d_+]+)(?:\.[\w+]+)? STEPD TERMINATED ON (?P<node>\S+) AT ",
     says="processes of the job {job} on {node} could not be ended by a signal: they hang in a driver or a file system",
     fixes=(
         Fix(title="report the node: Slurm takes it out of service", commands=("scontrol show node {node}",)),
