@@ -41,14 +41,21 @@ def unknown_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("KeyError: '")
+# The engine's client and its executor repeat a KeyError's words without its name.
+_REPEATED = r"collective_rpc method failed: (?:Worker failed with error ')?"
+
+
+@check.logged("KeyError: '", "collective_rpc method failed: ")
 def missing_key(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A model's own ``load_weights`` looks the name up in a dictionary."""
     error = event.exception
     found = event.search(
-        r"KeyError: '((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*|experts\.\w+))'"
+        rf"(?:KeyError: |{_REPEATED})"
+        r"'((?:[\w-]+\.)*(?:weight|bias|base_layer\.\w+|qkv_proj\.\w+|weight_scale\w*|experts\.\w+))'"
     )
-    if found is None or error is None or loads_its_checkpoint(event) or not event.search(SYNC_WORDS):
+    if found is None or error is None or loads_its_checkpoint(event):
+        return
+    if not event.search(rf"{SYNC_WORDS}|{_REPEATED}"):
         return
     layered = "base_layer" in found[1] or "lora" in error.text.lower()
     yield check.finding(

@@ -52,6 +52,18 @@ def test_a_key_that_the_model_lacks(key: str) -> None:
     assert key in logged(check, raised("KeyError", repr(key), *SYNC)).message
 
 
+@pytest.mark.parametrize("said", ["{key}", "Worker failed with error '{key}', please check the stack trace above"])
+def test_a_key_as_the_engines_client_repeats_it(said: str) -> None:
+    # vllm/v1/engine/core.py and vllm/v1/executor/multiproc_executor.py of 0.32
+    text = "Call to collective_rpc method failed: " + said.format(key="'model.layers.0.self_attn.qkv_proj.weight'")
+    assert (
+        "has no parameter 'model.layers.0.self_attn.qkv_proj.weight'"
+        in logged(check, raised("Exception", text)).message
+    )
+    other = "Call to collective_rpc method failed: " + said.format(key="'answer'")
+    assert findings(check, raised("Exception", other)) == []
+
+
 @pytest.mark.parametrize("key", ["layers.1.mlp.experts.gate_up_proj", "model.layers.0.mlp.experts.down_proj"])
 def test_experts_in_one_tensor(key: str) -> None:
     # vLLM 0.32 with a DeepSeek-V2 of transformers 5.19; https://github.com/verl-project/verl/pull/6896
