@@ -435,7 +435,8 @@ check.signature(
 check.signature(
     "DeepEP error: CPU recv timeout",
     "DeepEP error: timeout",
-    "DeepEP timeout ",
+    "DeepEP timeout check failed",
+    "DeepEP timeout for ",
     "DeepEP dispatch ",
     "DeepEP combine ",
     pattern=r"DeepEP (?:(?:error: )?(?:CPU recv )?timeout|(?P<phase>dispatch|combine)\b[^\n,]{0,60}? timeout(?:,| \())",

@@ -388,7 +388,10 @@ check.signature(
     role=Role.CASCADE,
 )
 def hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The server closed the connection in the middle of a request: it died, or restarted."""
+    """The server closed the connection in the middle of a request: it died, or restarted. A client that tries again
+    says so in a line, and raises when it gives up."""
+    if event.exception is None:
+        return
     asks = _asks_another(event)
     whose = "the rollout server" if asks is None else f"the server that {asks} asks (a reward model, a judge or a tool)"
     yield check.finding(
@@ -405,6 +408,7 @@ check.signature(
     "Failed to establish a new connection: [Errno -",
     "NameResolutionError(",
     pattern=r"host='(?P<host>[^']+)'",
+    exception=("ConnectionError", "MaxRetryError", "NameResolutionError", "NewConnectionError"),
     unless=_OTHERS,
     says="the name {host} of the server that the run asks does not resolve on this node",
     fixes=(

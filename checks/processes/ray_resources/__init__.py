@@ -201,11 +201,17 @@ check.signature(
 )
 
 
+def _pending(case: Case, event: LogEvent) -> bool:
+    """Whether the autoscaler, which says so again and again, had not been helped when the log ended."""
+    last = any(event.literal in line for line in event.run.tail[-5:])
+    return unfinished(case, event) and (last or event.incident.kind == "crashed")
+
+
 # The autoscaler's own words. What only names the group of a request that is served already passes by itself.
 check.signature(
     "could not find a node type to satisfy the request: [",
     pattern=r"satisfy the request: \[[^\n]{0,4000}?(?P<wanted>\{'(?!bundle_group|node:)\w[^}]{1,200}\})",
-    when=unfinished,
+    when=_pending,
     says="Ray's autoscaler knows no type of node, or may start no more, for a request of {wanted}: it stays pending "
     "until others give back what they hold",
     fixes=(STATUS, Fix(title="ask for no more than a node type has, or raise its max_workers in the cluster's file")),

@@ -144,6 +144,7 @@ def no_whole_group(case: Case, event: LogEvent) -> Iterator[Finding]:
 check.signature(
     " should be larger than 0 after normalization",
     pattern=r"(?P<batch>\w*batch_size\w*)",
+    exception="AssertionError",
     says="{batch} is smaller than the ranks that share it: nothing is left for each of them",
     fixes=(
         Fix(

@@ -106,7 +106,8 @@ for _literal, (_says, _remedy) in REFUSALS.items():
 # The request's path has no adapter in it: before vLLM said so itself, Python did.
 check.signature(
     "adapter_config.json'",
-    pattern=r"FileNotFoundError: \[Errno 2\] [^'\n]{0,60}'(?P<path>[^'\n]{0,300}?)/?adapter_config\.json'",
+    pattern=r"\[Errno 2\] [^'\n]{0,60}'(?P<path>[^'\n]{0,300}?)/?adapter_config\.json'",
+    exception="FileNotFoundError",
     says="no adapter is at {path}",
     fixes=(Fix(title=REFUSALS[": No adapter found for "][1]),),
 )

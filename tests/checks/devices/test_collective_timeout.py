@@ -89,4 +89,7 @@ def test_an_exchange_between_experts_times_out() -> None:
         "DeepEP dispatch forwarder timeout (RDMA meta), channel: 0, RDMA: 0, nvl: 7, src RDMA lane: 1, dst NVL: 1\n"
     )
     assert "(DeepEP, dispatch) timed out" in finding(check, kernel).message
-    assert findings(check, "INFO DeepEP dispatch uses 24 SMs, timeout unset\n") == []
+    other = "DeepEP timeout for combine receivers, rank 3, responsible_channel = 2, expect = 9\n"
+    assert "(DeepEP) timed out" in finding(check, other).message
+    for told in ("INFO DeepEP dispatch uses 24 SMs, timeout unset", "INFO DeepEP timeout is 100 s"):
+        assert findings(check, f"{told}\n") == []

@@ -8,7 +8,7 @@ from rldoctor_checks.processes.process_ended import check
 from rldoctor.api import Severity
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
-from tests.logs.excerpts import HEALTHY, OUT_OF_MEMORY
+from tests.logs.excerpts import HEALTHY, OUT_OF_MEMORY, REWARD_RAISES
 
 # Of a run that has not come to its end.
 STEPS = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
@@ -84,6 +84,30 @@ def test_what_a_job_came_over(line: str) -> None:
     assert all(one.severity is Severity.NOTE for one in found)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        # What a script tidies up before it starts a container.
+        "Error response from daemon: No such container: verl",
+        "Error response from daemon: network with name rl already exists",
+        # Other programs' containers, images and keys.
+        "WARNING dataset.py: could not open image /data/pictures/7.jpg: truncated, the row is left out",
+        "INFO sandbox: container creation failed: the name is taken, trying again with another one",
+        "kubelet: container start failed with error code 1, trying again",
+        "judge: API Key has expired; using the next one of the pool",
+        "gpg: Key has expired",
+        "modprobe: ERROR: could not insert 'nvidia_peermem': Required key not available",
+        "device-mapper: reload ioctl failed: Required key not available",
+        "modprobe: ERROR: could not insert 'gdrdrv': Key was rejected by service",
+    ],
+)
+def test_others_have_words_like_these(line: str) -> None:
+    told = f"{line}\n"
+    assert findings(check, told + STEPS) == findings(check, told + HEALTHY) == []
+    codes = [found.code for found in triage_text(told + STEPS + REWARD_RAISES).findings]
+    assert codes == ["RLD902"]
+
+
 def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
     assert findings(check, HEALTHY + exited + CANCELLED) == []
@@ -151,7 +175,23 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ),
         ("job 72.1 exceeded hard wallclock time - initiate terminate method", "ended the job 72.1 at its time limit"),
         ("Job deleted at request of ops@pbs01", "PBS ended the job: ops@pbs01 deleted it"),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /scratch: no such file",
+            "Apptainer could not start the container: container creation failed: mount hook",
+        ),
+        (
+            "pyxis: failed to import docker image\n    [ERROR] Could not process JSON input\n",
+            "(pyxis): enroot says Could not process JSON input",
+        ),
         ("OSError: [Errno 127] Key has expired: '/nfs/run/step_9'", "no more (Key has expired): /nfs/run/step_9"),
+        (
+            "bash: /afs/cell/home/u/env.sh: Required key not available",
+            "no more (Required key not available): /afs/cell/home/u/env.sh",
+        ),
+        (
+            "  what():  filesystem error: cannot open file: Key has expired [/nfs/run/step_9]",
+            "no more (Key has expired): /nfs/run/step_9",
+        ),
         ("Message: Node n7 which was running pod grpo-3 is unresponsive\nReason: NodeLost", "the node n7 of the pod"),
         ("Message: Pod was terminated in response to imminent node shutdown.", "the node of the pod was shut down"),
         (

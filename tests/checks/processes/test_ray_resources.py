@@ -436,5 +436,7 @@ def test_the_autoscaler_has_no_type_of_node() -> None:
     )
     found = finding(check, f"{said}[{{'CPU': 1.0}}, {{'CPU': 1.0}}].\n")
     assert found.severity is Severity.WARNING and "{'CPU': 1.0}" in found.message
+    # It got its node: steps follow.
+    assert findings(check, f"{said}[{{'GPU': 1.0}}].\n" + HEALTHY.rpartition("\n{'train_runtime'")[0]) == []
     # The group's own resource is there once the group is: https://github.com/ray-project/ray/issues/20968
     assert findings(check, f"{said}[{{'bundle_group_f603e2de7cd8': 0.001}}]. If this request is related\n") == []

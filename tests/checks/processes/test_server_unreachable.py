@@ -10,9 +10,10 @@ from rldoctor_checks.processes.server_unreachable import check
 
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.judge import judge_one
+from rldoctor.logs.triage import triage_text
 from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
-from tests.logs.excerpts import HEALTHY
+from tests.logs.excerpts import HEALTHY, REWARD_RAISES
 from tests.logs.raising import traceback
 
 WAITING = "2026-11-20 20:4{}:00 - trl.extras.vllm_client - INFO - Server is not up yet. Retrying in 2.0 seconds...\n"
@@ -119,6 +120,22 @@ def test_a_hub_or_tracker_that_hung_up_is_no_server_of_the_run(place: str) -> No
     text = "('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))"
     where = f"/opt/venv/lib/python3.11/site-packages/{place} get"
     assert findings(check, raised("requests.exceptions.ConnectionError", text, where)) == []
+
+
+RETRIES = (
+    "WARNING:urllib3.connectionpool:Retrying (Retry(total=2)) after connection broken by 'ProtocolError('Connection "
+    "aborted.', ConnectionResetError(104, 'Connection reset by peer'))': /reward",
+    "retry 1 of 3 after ClientOSError: [Errno 104] Connection reset by peer",
+    "WARNING HTTPSConnectionPool(host='telemetry.example.org', port=443): Max retries exceeded with url: /batch/ "
+    '(Caused by NameResolutionError("<urllib3.connection.HTTPSConnection object at 0x7f>: Failed to resolve '
+    "'telemetry.example.org' ([Errno -3] Temporary failure in name resolution)\"))",
+)
+
+
+@pytest.mark.parametrize("line", RETRIES)
+def test_what_a_client_says_and_does_not_raise_ended_nothing(line: str) -> None:
+    codes = [found.code for found in triage_text(f"{line}\n{HEALTHY}{REWARD_RAISES}").findings]
+    assert codes == ["RLD902"]
 
 
 def test_a_name_that_does_not_resolve() -> None:

@@ -96,3 +96,6 @@ def test_a_path_without_an_adapter() -> None:
         check, traceback(error, "vllm/lora/models.py from_local_checkpoint", code="open(lora_config_path)")
     )
     assert finding.message == "no adapter is at /data/adapters/late"
+    # Who looks whether a folder has an adapter, and goes on with the whole model, says the same.
+    reads = "transformers/models/auto/auto_factory.py from_pretrained"
+    assert found(check, f"{error}: not an adapter\n" + traceback("KeyError: 'answer'", reads)) == []

@@ -9,11 +9,16 @@ from .. import check
 
 # Kubernetes has the same line of containerd, which says more.
 _OF_THE_RUNTIME = ("failed to create task for container: ", "failed to create containerd task: ")
+# Of what scripts tidy up before they start: docker rm, stop, rmi, network create.
+_TIDIED = (
+    *("No such container", "No such image", "No such network", "is not running", "is already in progress"),
+    *("network with name ", "unable to remove", "unable to delete"),
+)
 _IMAGE = Fix(title="correct the image's name and tag, or log in to its registry on every node")
 
 check.signature(
     "Error response from daemon: ",
-    unless=_OF_THE_RUNTIME,
+    unless=(*_OF_THE_RUNTIME, *_TIDIED),
     pattern=r"Error response from daemon: (?P<why>[^\n]{3,200})",
     when=unfinished,
     says="Docker could not start the container: {why}",
@@ -45,7 +50,7 @@ check.signature(
     "could not open image ",
     pattern=r"(?P<why>(?:While making image from|[Uu]nable to handle|container creation failed|could not open image)"
     r"[^\n]{3,200})",
-    when=unfinished,
+    when=lambda case, event: event.level == "CRITICAL" and unfinished(case, event),
     says="Apptainer could not start the container: {why}",
     fixes=(
         _IMAGE,
@@ -62,6 +67,8 @@ check.signature(
     "failed to create container filesystem",
     "couldn't start container",
     "container start failed with error code",
+    pattern=r"(?m)(?:^|pyxis: )(?:failed to import docker image|failed to create container filesystem|couldn't start "
+    r"container|container start failed with error code: \d+)\s*$",
     details=(r"\[ERROR\] (?P<why>[^\n]{3,200})", r"enroot-\w+: (?P<why_2>[^\n]{3,200})"),
     when=unfinished,
     says="Slurm could not start the container (pyxis)[[: enroot says {why}]]",

@@ -7,14 +7,17 @@ from rldoctor.api import Fix
 from .. import check
 from ..fixes import RESUME
 
-# ENOKEY, EKEYEXPIRED, EKEYREVOKED and EKEYREJECTED, which only such file systems give.
+# ENOKEY, EKEYEXPIRED, EKEYREVOKED and EKEYREJECTED of a path. gpg, an API of a service, and modprobe, where the kernel
+# takes signed modules alone, have the same words for keys of their own.
+_WHY = "Required key not available|Key has expired|Key has been revoked|Key was rejected by service"
 check.signature(
     "Required key not available",
     "Key has expired",
     "Key has been revoked",
     "Key was rejected by service",
-    pattern=r"(?P<why>Required key not available|Key has expired|Key has been revoked|Key was rejected by service)"
-    r"(?:: '(?P<path>[^'\n]{1,300})')?",
+    pattern=rf"\[Errno 12[6-9]\] (?P<why>{_WHY})(?:: '(?P<path>[^'\n]{{1,300}})')?"
+    rf"|(?<![\w:/.~])(?P<path_2>~?/[^\s:'\"]{{1,300}})['\"]?: (?P<why_2>{_WHY})"
+    rf"|(?P<why_3>{_WHY}) (?:\[(?P<path_3>/[^\]\n]{{1,300}})\]|\(os error 12[6-9]\))",
     says="the file system takes the job's ticket no more ({why})[[: {path}]]",
     fixes=(
         Fix(
