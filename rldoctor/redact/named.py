@@ -421,11 +421,9 @@ def _is_a_word(value: str) -> bool:
 def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     value = text[start:end]
     # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
-    told = (
-        any(map(str.isalnum, value))
-        and not set(words(value)) <= set(words(name))
-        and is_secret_option(name, value.strip())
-    )
+    said, own = words(value), words(name)
+    its_name = said == own or (said and not is_password(name) and set(said) <= set(own))
+    told = any(map(str.isalnum, value)) and not its_name and is_secret_option(name, value.strip())
     return Span(start, end, name) if told else None
 
 

@@ -20,6 +20,7 @@ from rldoctor.redact.spans import Span
 
 _USAGES = r"""
 sshpass -... -p SECRET
+sshpass -P WORD -p SECRET
 mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump -p SECRET
 mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|twine|couchbase-cli -p SECRET
 7z|7za|7zr|7zz|rar|unrar -p SECRET
@@ -106,7 +107,7 @@ _PROGRAM = expression(r"(?<![\w.-])-{0,2}[a-z0-9][\w-]{1,24}(?![\w.:/=(-])")
 _WORDS = expression(r"(?:[^\n|;]|(?<=\\)\n){0,300}")
 _FED = expression(
     rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?P<user>\w{{1,32}}:)?{_VALUE}{_QUOTE}"
-    r"[ \t]{1,4}\|[^\n|;]{0,80}\Z"
+    r"[ \t]{0,4}\|[^\n|;]{0,80}\Z"
 )
 _HERE = expression(rf"<<<[ \t]{{0,4}}{_QUOTE}(?P<user>\w{{1,32}}:(?=\S))?{_VALUE}")
 
