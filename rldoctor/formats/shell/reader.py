@@ -102,7 +102,8 @@ class Variable:
 class Command:
     """A simple command that would run: its words, the environment it gets and where it stands (bytes ``start``,
     ``end``). A ``conditional`` one runs only in a case that reading does not tell, or not exactly once. ``folder`` is
-    the one to which the script has changed before, as far as that is known."""
+    the one to which the script has changed before, as far as that is known. What a ``redirected`` one prints goes
+    elsewhere: to a file, or to the standard error."""
 
     words: tuple[Word, ...]
     environment: Mapping[str, Variable]
@@ -115,6 +116,7 @@ class Command:
     conditional: bool = False
     file: str = ""
     folder: str = ""
+    redirected: bool = False
 
 
 @dataclass

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rldoctor.formats.shell.expand import Expander
 
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion"})
+_TAKING = frozenset({">", ">>", ">|", ">&", "&>", "&>>"})
 
 
 def here_document(expander: Expander, node: Node, file: str) -> Source | None:
@@ -33,6 +34,15 @@ def words_behind(redirect: Node) -> list[Node]:
         return []
     named = [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
     return named[1:]
+
+
+def takes_output(redirect: Node) -> bool:
+    """Whether a redirection sends what a command prints elsewhere, so that nobody reads it who reads the command."""
+    if redirect.type != "file_redirect":
+        return any(map(takes_output, redirect.children)) if redirect.type == "heredoc_redirect" else False
+    numbers = [child.text for child in redirect.children if child.type == "file_descriptor"]
+    signs = {child.type for child in redirect.children if not child.is_named}
+    return numbers in ([], [b"1"]) and not signs.isdisjoint(_TAKING)
 
 
 def written_files(expander: Expander, node: Node) -> list[str]:

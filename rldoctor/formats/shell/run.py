@@ -12,7 +12,7 @@ from rldoctor.formats.shell.builtins import Builtins
 from rldoctor.formats.shell.condition import alternatives, case_choices, condition, fits, if_choices
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
-from rldoctor.formats.shell.redirects import here_document, words_behind, written_files
+from rldoctor.formats.shell.redirects import here_document, takes_output, words_behind, written_files
 from rldoctor.formats.shell.scope import MAX_WORDS, given, known
 from rldoctor.formats.shell.substitution import handed, piped, said
 from rldoctor.formats.shell.xargs import runs
@@ -332,7 +332,9 @@ class Runner(Builtins):
     def _pipeline(self, nodes: list[Node], background: bool, stdin: Source | None) -> None:
         """Commands side by side; each reads what the ones before it print, as far as that can be told."""
         given = stdin.text if stdin is not None else None
+        mark = len(self.script.commands)
         for index, child in enumerate(nodes):
+            self._redirect(mark)
             source = stdin
             if index and child.type in ("command", "redirected_statement"):
                 given = piped(self.expander, nodes[index - 1 : index], given)
@@ -345,7 +347,7 @@ class Runner(Builtins):
         return Source(text, self.expander.file or source.file, line_of(text, source))
 
     def _redirected(self, node: Node, background: bool, given: Source | None = None) -> None:
-        body, stdin = node.children[0], given
+        body, stdin, mark = node.children[0], given, len(self.script.commands)
         behind = [word for child in node.children[1:] for word in words_behind(child)]
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
@@ -366,6 +368,13 @@ class Runner(Builtins):
             self._command(body, background, stdin, behind)
         else:
             self._statement(body, background, stdin)
+        if any(map(takes_output, node.children[1:])):
+            self._redirect(mark)
+
+    def _redirect(self, mark: int) -> None:
+        """What the commands from ``mark`` on print goes elsewhere."""
+        started = self.script.commands[mark:]
+        self.script.commands[mark:] = [replace(command, redirected=True) for command in started]
 
     def _command(self, node: Node, background: bool, stdin: Source | None, behind: Sequence[Node] = ()) -> None:
         """Carries out a command; ``behind`` are the words of it that stand behind a redirection."""
@@ -426,6 +435,7 @@ class Runner(Builtins):
                 not self.certain,
                 self.expander.file,
                 self.folder() or "",
+                any(map(takes_output, children)),
             )
             self.script.commands.append(command)
         if leaving:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
 from rldoctor.formats.shell.condition import condition, plain_words
-from rldoctor.formats.shell.redirects import here_document
+from rldoctor.formats.shell.redirects import here_document, takes_output
 from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
     """What a statement prints with ``given`` as its input, or None where reading does not tell."""
     if node.type == "redirected_statement" and node.children:
         given = handed(expander, node) or given
-        return printed(expander, node.children[0], given)  # 2>/dev/null tells nothing
+        output = printed(expander, node.children[0], given)  # 2>/dev/null tells nothing
+        return output if output is None or not any(map(takes_output, node.children[1:])) else ""
     if node.type == "pipeline":
         return piped(expander, [child for child in node.children if child.is_named], given)
     if node.type == "list" and len(node.children) == 3:
@@ -65,6 +66,8 @@ def printed(expander: Expander, node: Node, given: str | None = None) -> str | N
 
 def said(command: Command) -> str | None:
     """What a command of a function prints, None where reading does not tell."""
+    if command.redirected:
+        return "" if command.words[0].value in (*_COMMANDS, "cat") else None
     words = [word.value for word in command.words if isinstance(word.value, str)]
     if len(words) < len(command.words) or command.background:
         return None
@@ -150,8 +153,10 @@ def _printf(words: Sequence[str]) -> str | None:
     done: list[str] = []
     while True:
         for part in parts:
-            text = (given.pop(0) if given else "0" if part == "%d" else "") if part[0] == "%" else part
-            done.append(_ESCAPES.get(part, text))
+            if part[0] == "%":
+                done.append(given.pop(0) if given else "0" if part == "%d" else "")
+            else:
+                done.append(_ESCAPES.get(part, part))
         if not given or not wanted:
             return "".join(done)
 

@@ -16,8 +16,13 @@ from rldoctor.records import dataclass
 MAX_RUNS = 16
 # Options that change neither what is started nor with which words.
 _FLAGS = re.compile(r"-[rtxpo]+|--no-run-if-empty|--verbose|--exit")
-_VALUED = re.compile(r"(?:-(?P<short>[IndPL0])|--(?P<long>replace|max-args|delimiter|max-procs|max-lines|null))=?(.*)")
-_SHORT = {"replace": "I", "max-args": "n", "delimiter": "d", "max-procs": "P", "max-lines": "L", "null": "0"}
+_VALUED = re.compile(r"(?:-([IindPLl0])|--(replace|max-args|delimiter|max-procs|max-lines|null))=?(.*)")
+_SHORT = {
+    "replace": "I", "i": "I", "max-args": "n", "delimiter": "d", "max-procs": "P", "max-lines": "L", "l": "L",
+    "null": "0",
+}  # fmt: skip
+# What holds where the option has no value right behind it; others take the next word.
+_IMPLIED = {"replace": "{}", "i": "{}", "max-lines": "1", "l": "1", "null": "", "0": ""}
 _UNKNOWN = Unresolved("$(xargs)", "what xargs reads is not known")
 
 
@@ -40,8 +45,9 @@ def runs(expander: Expander, words: Sequence[Word], given: str | None) -> Runs |
         if found is None and _FLAGS.fullmatch(text) is None:
             return None
         if found is not None:
-            name = found["short"] or _SHORT[found["long"]]
-            options[name] = found[3] or (rest.pop(0).text if name != "0" and rest else "")
+            name = found[1] or found[2]
+            value = found[3] or (_IMPLIED[name] if name in _IMPLIED else rest.pop(0).text if rest else "")
+            options[_SHORT.get(name, name)] = value
     if not rest:
         return None
     abreast = options.get("P", "1") != "1"
@@ -49,23 +55,31 @@ def runs(expander: Expander, words: Sequence[Word], given: str | None) -> Runs |
     if items is None or len(items) > MAX_RUNS:
         return Runs([_unread(expander, rest, options.get("I", ""))])
     if (mark := options.get("I")) is not None:
-        return Runs([[_filled(expander, word, mark, item) for word in rest] for item in items], abreast)
-    size = int(options["n"]) if options.get("n", "").isdigit() and options["n"] != "0" else len(items) or 1
+        return Runs([[_filled(expander, word, mark, item) for word in rest] for (item,) in items], abreast)
+    most = options.get("n") or options.get("L") or ""
+    size = int(most) if re.fullmatch(r"[1-9]\d{0,5}", most) else len(items) or 1
     parts = [items[at : at + size] for at in range(0, len(items), size)]
     line = rest[0].line
-    return Runs([[*rest, *(_word(expander, item, line) for item in part)] for part in parts or [[]]], abreast)
+    return Runs(
+        [[*rest, *(_word(expander, word, line) for item in part for word in item)] for part in parts or [[]]], abreast
+    )
 
 
-def _items(given: str | None, options: dict[str, str]) -> list[str] | None:
+def _items(given: str | None, options: dict[str, str]) -> list[list[str]] | None:
+    """The words of what is counted: lines or words."""
     if given is None:
         return None
     sign = {"\\n": "\n", "\\t": "\t", "\\0": "\0"}.get(options.get("d", ""), options.get("d"))
     if "0" in options or sign is not None:
-        return given.removesuffix(sign or "\0").split(sign or "\0")
-    if "I" in options or "L" in options:
-        return [row.lstrip() for row in given.splitlines() if row.strip()]
+        return [[item] for item in given.removesuffix(sign or "\0").split(sign or "\0")]
+    rows = [row.lstrip() for row in given.splitlines() if row.strip()]
+    if "I" in options:
+        return [[row] for row in rows]
     try:
-        return shlex.split(given)
+        # A line that ends with a blank goes on in the next one.
+        if "L" in options:
+            return None if any(row[-1].isspace() for row in rows) else [shlex.split(row) for row in rows]
+        return [[word] for word in shlex.split(given)]
     except ValueError:
         return None
 

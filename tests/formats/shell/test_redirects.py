@@ -35,5 +35,21 @@ def test_ways_to_write_a_file(writing: str) -> None:
     assert {name: file.text for name, file in script(writing).files.items()} == {"c.yaml": "n: 1\n"}
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "log() { echo starting $1 >&2; }\nsize() { log it; echo 8; }\n",
+        "size() { >&2 echo starting; echo 8; }\n",
+        "size() { { echo starting; printf x; } 1>&2; echo 8; }\n",
+        "size() { echo starting $(date) >> run.log; echo 8 2>/dev/null; }\n",
+        "size() { cat <<EOF >&2\nstarting\nEOF\necho 8; }\n",
+        "size() { echo 8 | cat; }\n",
+    ],
+)
+def test_what_is_sent_elsewhere_is_no_part_of_what_a_function_prints(function: str) -> None:
+    run = script(f"{function}run $(size)\n").commands[-1]
+    assert [word.value for word in run.words] == ["run", "8"]
+
+
 def test_a_file_whose_name_is_not_known_is_none_of_the_scripts() -> None:
     assert script("cat > $WHERE <<EOF\nn: 1\nEOF\n").files == {}

@@ -22,6 +22,10 @@ SCRIPTS = {
     "two by two": "seq 5 | xargs -n2 run\n",
     "all at once": "printf '%s\\n' --a 1 '\"b c\"' | xargs run first\n",
     "a separator": "echo a,b,c | tr -d '\\n' | xargs -d , -n1 run\n",
+    "line by line": "printf '%s\\n' 'a 1' 'b 2' 'c 3' | xargs -L1 run --x\n",
+    "two lines each": "printf '%s\\n' 'a 1' 'b 2' 'c 3' | xargs --max-lines=2 run\n",
+    "the usual mark": "seq 2 | xargs --replace run --port {}\n",
+    "the usual mark, in short": "seq 2 | xargs -i run --port {}\n",
     "no input is one run": "printf '%s' '' | xargs run alone\n",
 }
 
