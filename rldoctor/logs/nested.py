@@ -41,12 +41,12 @@ def unfolded(first: bytes, read: Read) -> tuple[bytes, Read]:
 def _texts_of(held: bytes) -> bytes:
     try:
         whole = json.loads(held.decode("utf-8-sig", "replace"))
+        found = _records(whole)
+        if found:
+            return json.dumps(found).encode()
+        texts = [text.rstrip("\n") + "\n" for text in _texts(whole)]
     except (ValueError, RecursionError):
         return held
-    found = _records(whole)
-    if found:
-        return json.dumps(found).encode()
-    texts = [text.rstrip("\n") + "\n" for text in _texts(whole)]
     return "".join(texts).encode("utf-8", "replace") or held
 
 
@@ -65,6 +65,8 @@ def _of_stream(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The record itself; of one of Loki's streams, which holds thousands of lines, a record for each."""
     stream, values = record.get("stream"), record.get("values")
     if not isinstance(stream, dict) or not isinstance(values, list):
+        return [record]
+    if not all(isinstance(value, list) and len(value) > 1 for value in values):
         return [record]
     return [{"time": value[0], "line": value[1], "labels": stream} for value in values]
 

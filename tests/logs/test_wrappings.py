@@ -168,3 +168,16 @@ def test_an_array_of_prompts_is_no_log() -> None:
         "And 3 + 3?",
     ]
     assert learned(json.dumps([prompt.rstrip() for prompt in prompts]).encode()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' * 700 + "1" + "}" * 700,
+        json.dumps({"result": [{"line": "x", "stream": {}, "values": [["1"], 2]}]}),
+        f"@@ -1,{'9' * 5000} +1,2 @@\n a\n b\n@@ -8 +9 @@\n",
+    ],
+    ids=["nested deeply", "a stream whose lines are none", "a hunk without an end"],
+)
+def test_what_no_store_and_no_diff_writes_is_read_all_the_same(text: str) -> None:
+    assert verdict(text + "\n")[0] == "unknown"

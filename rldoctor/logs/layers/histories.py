@@ -10,7 +10,7 @@ from itertools import pairwise
 from rldoctor.logs.layers.layer import MOST, Strip, of_program
 
 # A hunk says how many lines it has; a run that prints the diff of its own code goes on behind them.
-_HUNK = re.compile(rb"@@ -\d+(?:,(?P<old>\d+))? \+\d+(?:,(?P<new>\d+))? @@(?: |\r?$)")
+_HUNK = re.compile(rb"@@ -\d+(?:,(?P<old>\d{1,9}))? \+\d+(?:,(?P<new>\d{1,9}))? @@(?: |\r?$)")
 _COMMIT = re.compile(rb"commit [0-9a-f]{7,40}\b")
 _AUTHOR = re.compile(rb"(?:Author|Merge|Commit|AuthorDate|CommitDate|Date): +\S")
 _MESSAGE = re.compile(rb" {4}\S|\s*$")
