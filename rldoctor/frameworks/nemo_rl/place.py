@@ -135,7 +135,9 @@ def _apart(draft: Draft, nodes: int, each: int, spared: int) -> None:
         return
     taken = draft.value("placement.engine_nodes")
     if taken:
-        draft.derive("placement.engine_gpus", taken * each, f"{taken} nodes x {each}", "placement.engine_nodes")
+        draft.derive(
+            "placement.engine_gpus", taken * each, f"{counted(taken, 'node')} x {each}", "placement.engine_nodes"
+        )
         left = (nodes - taken) * each
         how = f"({nodes} - {taken}) nodes x {each}"
         draft.derive(

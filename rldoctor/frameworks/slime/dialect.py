@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from rldoctor.counted import counted
 from rldoctor.formats.native import Native
 from rldoctor.formats.python.started import Helper
 from rldoctor.frameworks.dialect import Dialect
@@ -98,7 +99,7 @@ def _placement(draft: Draft) -> None:
     colocated = draft.value("placement.mode") == "colocate"
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     total = nodes * each if nodes and each else None
-    draft.derive("placement.trainer_gpus", total, f"{nodes} nodes x {each}", "placement.gpus_per_node")
+    draft.derive("placement.trainer_gpus", total, f"{counted(nodes, 'node')} x {each}", "placement.gpus_per_node")
     if colocated:
         draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
     overlaps = "async" in draft.launch.entry

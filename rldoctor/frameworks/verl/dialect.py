@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from rldoctor.counted import counted
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.batch import count_completions
@@ -51,10 +52,12 @@ def _placement(draft: Draft) -> None:
     entry = draft.launch.entry
     separate = bool(engine_nodes and engine_each) and ("async" in entry or "off_policy" in entry)
     if nodes and each:
-        draft.derive("placement.trainer_gpus", nodes * each, f"{nodes} nodes x {each}", "placement.gpus_per_node")
+        draft.derive(
+            "placement.trainer_gpus", nodes * each, f"{counted(nodes, 'node')} x {each}", "placement.gpus_per_node"
+        )
     if separate:
         total = engine_nodes * engine_each
-        how = f"{engine_nodes} nodes x {engine_each}"
+        how = f"{counted(engine_nodes, 'node')} x {engine_each}"
         draft.derive("placement.engine_gpus", total, how, "placement.engine_gpus_per_node")
         draft.derive("placement.mode", "async", "the engines have devices of their own", "placement.engine_nodes")
         draft.derive("rollout.async", True, "generation and training overlap", "placement.engine_nodes")
@@ -67,7 +70,7 @@ def _placement(draft: Draft) -> None:
     needed = (draft.value("placement.trainer_gpus") or 0) + (draft.value("placement.engine_gpus") or 0) * separate
     how = "trainer and separate engines" if separate else "trainer and engines on the same devices"
     if rewards[0]:
-        how += f", {rewards[0]} nodes x {rewards[1]} of the reward model"
+        how += f", {counted(rewards[0], 'node')} x {rewards[1]} of the reward model"
     draft.derive("ray.gpus_needed", needed + rewards[0] * rewards[1] or None, how, "placement.gpus_per_node")
     devices = draft.value("placement.engine_gpus")
     size = 1
