@@ -172,7 +172,7 @@ def does_not_accept(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 # What numpy 2 took away without a word of its own, and what it is called now.
-_GONE = {"product": "prod", "cumproduct": "cumprod", "msort": "sort"}
+_GONE = {"product": "prod", "cumproduct": "cumprod", "msort": "sort(..., axis=0)", "bool8": "bool_"}
 
 
 @check.logged(

@@ -15,6 +15,11 @@ def unfinished(case: Case, event: LogEvent) -> bool:
     return not event.finished
 
 
+def was_raised(case: Case, event: LogEvent) -> bool:
+    """Whether it is an exception's words: who tries again or leaves a row out says the same in a line."""
+    return event.exception is not None
+
+
 def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     """Whether the run was sound until somebody ended it: what failed by itself before may have left it waiting."""
     root = event.run.root

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping
 from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, Reach
 from rldoctor.api.hang import stalled_run
 
+from ..observed.endings import was_raised
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, saves
 
 check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD104", "RLD108", "RLD114"))
@@ -132,6 +133,7 @@ check.signature(
     "Size mismatch between saved torch.Size(",
     pattern=r"Size mismatch between saved (?:torch\.Size\()?(?P<saved>\[[\d, ]*\])\)? and current: "
     r"(?:torch\.Size\()?(?P<current>\[[\d, ]*\])\)? for (?P<name>[\w.]+)",
+    when=was_raised,
     says="{name} was saved with the shape {saved}, and this run has {current}",
     fixes=(
         Fix(

@@ -50,6 +50,7 @@ from rldoctor.api import (
 from rldoctor.api.logs import is_users, package_of
 
 from ..declared.devices import LOOPBACK
+from ..observed.endings import was_raised
 
 check = Check("RLD607", "server-unreachable", __doc__, kind=Kind.STALL)
 
@@ -388,9 +389,8 @@ check.signature(
     role=Role.CASCADE,
 )
 def hung_up(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The server closed the connection in the middle of a request: it died, or restarted. A client that tries again
-    says so in a line, and raises when it gives up."""
-    if event.exception is None:
+    """The server closed the connection in the middle of a request: it died, or restarted."""
+    if not was_raised(case, event):
         return
     asks = _asks_another(event)
     whose = "the rollout server" if asks is None else f"the server that {asks} asks (a reward model, a judge or a tool)"

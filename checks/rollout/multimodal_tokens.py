@@ -29,6 +29,8 @@ from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, Reach, Severity, cite, plan_of
 
+from ..observed.endings import was_raised
+
 check = Check("RLD217", "multimodal-token-mismatch", __doc__, before=("RLD201",))
 
 TRUNCATION = "lengths.truncation"
@@ -185,6 +187,7 @@ check.signature(
     pattern=r"Got (?P<tokens>\d+) image tokens? in the text (?:but|and) (?P<images>\d+)"
     r"|contained (?P<placeholders>\d+) image tokens but received (?P<given>\d+) images"
     r"|does not match",
+    when=was_raised,
     says="the prompt's image placeholders and its images differ in number[[: {tokens} and {images}]]"
     "[[: {placeholders} and {given}]]",
     fixes=(

@@ -474,6 +474,12 @@ def test_a_script_that_passes_what_no_release_takes_may_have_misspelt_it() -> No
             "megatron-core uses np.product, which numpy 2.0 took away",
             "take a megatron-core that was written for this numpy",
         ),
+        (
+            "module 'numpy' has no attribute 'bool8'",
+            "/home/user/rl/environment.py step",
+            "the script uses np.bool8, which numpy 2.0 took away",
+            "write np.bool_ instead",
+        ),
     ],
 )
 def test_what_numpy_took_away(message: str, place: str, said: str, fix: str) -> None:

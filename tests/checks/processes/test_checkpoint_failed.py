@@ -27,6 +27,8 @@ def test_a_parameter_that_was_saved_in_another_shape() -> None:
     told = "Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed"
     found = finding(check, raised("ValueError", told))
     assert found.message == "model.embed was saved with the shape [257152, 2048], and this run has [131661824]"
+    left_out = f"WARNING {told}: left as it was made\n"
+    assert findings(check, left_out + raised("KeyError", "'answer'", "/home/user/rl/reward.py score")) == []
 
 
 def test_torchs_writer_that_lost_its_place() -> None:

@@ -96,6 +96,8 @@ def test_what_a_job_came_over(line: str) -> None:
         "kubelet: container start failed with error code 1, trying again",
         "judge: API Key has expired; using the next one of the pool",
         "gpg: Key has expired",
+        "XTERM_DATA: 3 attempts are left",
+        "scheduler: Job deleted at request of ops@pbs01 is what to look for",
         "modprobe: ERROR: could not insert 'nvidia_peermem': Required key not available",
         "device-mapper: reload ioctl failed: Required key not available",
         "modprobe: ERROR: could not insert 'gdrdrv': Key was rejected by service",

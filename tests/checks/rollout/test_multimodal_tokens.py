@@ -74,3 +74,5 @@ def test_a_template_that_counts_placeholders(kind: str) -> None:
     told = f"The number of {kind}s does not match the number of <{kind}> tokens in the prompt"
     (only,) = found(check, traceback(f"ValueError: {told}", "llamafactory/data/mm_plugin.py _validate_messages"))
     assert "placeholders" in only.message
+    left_out = f"Skipping row 12: {told}\n"
+    assert found(check, left_out + traceback("KeyError: 'answer'", "user/reward.py score")) == []

@@ -53,7 +53,7 @@ _ended(
     "TERM_REMOVE_HUNG_JOB: ",
     "TERM_CWD_NOTEXIST: ",
     "TERM_PRE_EXEC_FAIL: ",
-    pattern=r"(?m)TERM_\w+: (?:[Jj]ob (?=killed ))?(?P<how>[^\n]{3,160}?)\.?\s*$",
+    pattern=r"(?m)\bTERM_\w+: (?:[Jj]ob (?=killed ))?(?P<how>[^\n]{3,160}?)\.?\s*$",
     says="LSF ended the job: {how}",
     fixes=(RESUME, Fix(title="see who or what ended it", commands=("bhist -l JOB",))),
     url=_LSF,
@@ -101,7 +101,7 @@ _ended(
 _ended(
     "Job deleted at request of ",
     unless=("exceeded wallclock limit",),
-    pattern=r"Job deleted at request of (?P<who>[\w.-]{1,80}(?:@[\w.-]{1,200})?)",
+    pattern=r"(?m)Job deleted at request of (?P<who>[\w.-]{1,80}(?:@[\w.-]{1,200})?)\s*$",
     says="PBS ended the job: {who} deleted it",
     fixes=_RECORDED,
     url=_PBS,
