@@ -27,7 +27,7 @@ KERNEL = (
 )
 
 FIRES: list[tuple[str, str, str]] = [
-    (STEPS + SLURM.format(why="DUE TO PREEMPTION "), "RLD603", "preempted the job 553019.0"),
+    (STEPS + SLURM.format(why="DUE TO PREEMPTION "), "RLD603", "preempted the job 553019 "),
     (STEPS + SLURM.format(why="DUE TO TIME LIMIT "), "RLD603", "at its time limit"),
     (
         STEPS + SLURM.format(why="DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS "),
@@ -37,7 +37,7 @@ FIRES: list[tuple[str, str, str]] = [
     (
         STEPS + SLURM.format(why="DUE TO JOB REQUEUE "),
         "RLD603",
-        "took the job 553019.0 from dgx-17 back into the queue",
+        "took the job 553019 from dgx-17 back into the queue",
     ),
     (
         STEPS + "srun: error: Node failure on dgx-17\nsrun: Job step aborted: Waiting up to 32 seconds for job step to "
