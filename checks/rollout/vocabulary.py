@@ -201,13 +201,14 @@ def _in_an_embedding(case: Case, event: LogEvent) -> bool:
     return error is not None and any("embedding" in f"{f.function} {f.code}" for f in error.frames[-3:])
 
 
-# On the CPU other lookups say the same.
-for _literals, _only in (
-    (("index out of range in self",), _in_an_embedding),
-    (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), None),
+# On the CPU other lookups say the same; a profiler's table names the kernel, which only asserts where it fails.
+for _literals, _says, _only in (
+    (("index out of range in self",), None, _in_an_embedding),
+    (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), "Assertion `", None),
 ):
     check.signature(
         *_literals,
+        pattern=_says,
         when=_only,
         says="an embedding is indexed beyond its rows: token ids of a tokenizer that was extended, or a placeholder id "
         "(-1, -200) that no one replaced",

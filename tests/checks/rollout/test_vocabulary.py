@@ -69,3 +69,16 @@ def test_an_id_that_is_no_id() -> None:
 def test_an_index_error_elsewhere_is_quiet() -> None:
     assert found(check, traceback("IndexError: index out of range in self", "torch/x.py select")) == []
     assert found(check, traceback("IndexError: index out of range in self", "torch/nn/functional.py embedding"))
+
+
+def test_a_gather_on_the_device_that_asserts() -> None:
+    kernel = "at::native::vectorized_gather_kernel<16, long>"
+    asserts = (
+        f"/pytorch/aten/src/ATen/native/cuda/IndexKernel.cu:16: {kernel}: block: [3,0,0], thread: [0,0,0] Assertion "
+        '`ind >=0 && ind < ind_dim_size && "vectorized gather kernel index out of bounds"` failed.\n'
+    )
+    failed = traceback("RuntimeError: CUDA error: device-side assert triggered", "user/train.py step")
+    (finding,) = found(check, asserts + failed)
+    assert finding.message.startswith("an embedding is indexed beyond its rows")
+    # A profiler's table.
+    assert found(check, f"{kernel}   0.00%   0.000us   1.2%   3.1ms   128\n" + failed) == []
