@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from rldoctor.logs.metrics.console import read as read_line
@@ -81,6 +83,25 @@ def test_a_python_launcher_puts_its_options_together(launches: Launches, script:
     assert {given.key: given.value for given in plan.given}["input_key"] == "the prompt"
     told = " ".join(note.text for note in plan.notes if note.unread)
     assert "get_default_wandb_args" in told and "--rollout-temperature 0.5" in told
+
+
+def test_each_option_of_a_text_stands_on_its_line(launches: Launches) -> None:
+    text = PYTHON.replace(
+        '"--rollout-batch-size 32 "', '"--lr-decay-style cosine "\n        "--lr 1e-6 --rollout-batch-size 8 "'
+    )
+    (plan,) = launches({"run.py": text.replace("<script>", "")}, slime="0.3.1")
+    assert {given.key: given.line for given in plan.given if given.key in ("lr", "lr_decay_style")} == {
+        "lr_decay_style": 10,
+        "lr": 11,
+    }
+
+
+def test_a_text_that_holds_others_many_times_has_an_end(launches: Launches) -> None:
+    names = ["misc_args", *(f"more_{number}" for number in range(9))]
+    texts = "".join(f"    {name} = f'{('{' + held + '} ') * 9}'\n" for held, name in pairwise(names))
+    text = PYTHON.replace("    train_args", f"{texts}    train_args").replace("{misc_args}", f"{{{names[-1]}}}")
+    (plan,) = launches({"run.py": text.replace("<script>", "")}, slime="0.3.1")
+    assert any("too many parts" in note.text for note in plan.notes)
 
 
 def test_a_function_of_that_name_in_anothers_module_starts_nothing(launches: Launches) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 
 from rldoctor.formats.python.reader import PythonFile
 from rldoctor.formats.python.scope import Scope, dotted
@@ -21,6 +22,8 @@ _GROWS = frozenset({"append", "extend"})
 # A text of options as a shell takes it apart: what is quoted, blanks, the rest; a quote may end behind an unknown part.
 _SHELL_WORD = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<blank>\s+)|(?P<plain>[^\s'\"]+)|['\"]")
 _MOST_DEEP = 20
+# A text that holds another one several times, which holds a third one several times, takes for ever.
+_MOST_PARTS = 2000
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,12 @@ class _Reader:
     def _split(self, node: ast.expr) -> Iterator[Word]:
         """The words of a text of options, each with the line that it stands on."""
         pieces: list[Piece] = []
-        for text, origin in self._texts(node, node.lineno, 0):
+        written, place = (0, 0), (0, 0)
+        parts = self._texts(node, node.lineno, 0)
+        more = ((Unresolved(ast.unparse(node)[:80], "it has too many parts"), node) for _ in islice(parts, 1))
+        for text, origin in chain(islice(parts, _MOST_PARTS), more):
+            if written != (lines := (origin.lineno, origin.end_lineno or origin.lineno)):
+                written, place = lines, (origin.lineno, 0)
             if isinstance(text, Unresolved):
                 pieces.append(Piece(text, self.python.line(origin.lineno), quoted=False))
                 continue
@@ -122,7 +130,8 @@ class _Reader:
                     pieces = []
                 elif found.lastgroup is not None:
                     word = found[found.lastgroup]
-                    pieces.append(Piece(word, self._line_of(word, origin)))
+                    place = self._behind(word, place, written[1])
+                    pieces.append(Piece(word, self.python.line(place[0])))
         yield from _joined(pieces)
 
     def _texts(self, node: ast.expr, before: int, depth: int) -> Iterator[tuple[str | Unresolved, ast.expr]]:
@@ -132,6 +141,7 @@ class _Reader:
         if depth > _MOST_DEEP:
             yield Unresolved(ast.unparse(node)[:80], "nested too deeply"), node
         elif isinstance(node, ast.JoinedStr):
+            yield "", node  # so that an empty one counts as a part, too
             for part in node.values:
                 if isinstance(part, ast.FormattedValue) and part.format_spec is None:
                     part = part.value
@@ -154,10 +164,13 @@ class _Reader:
             value = self.scope.value(node)
             yield (value if isinstance(value, Unresolved) else str(value)), node
 
-    def _line_of(self, word: str, node: ast.expr) -> int:
-        """The line of a word of a text that may go over several."""
-        lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        return self.python.line(next((n for n in lines if word in self.scope.lines[n - 1]), node.lineno))
+    def _behind(self, word: str, place: tuple[int, int], last: int) -> tuple[int, int]:
+        """Line and column behind the next such word of a text that may go over several lines, up to the ``last``."""
+        for line in range(place[0], last + 1):
+            found = self.scope.lines[line - 1].find(word, place[1] if line == place[0] else 0)
+            if found >= 0:
+                return line, found + len(word)
+        return place
 
     def _variables(self, node: ast.Call) -> Iterator[tuple[str, Word]]:
         """What ``env={**os.environ, "X": "1"}`` sets."""
