@@ -300,10 +300,17 @@ def _jobs(source: Source, reader: Reader) -> list[kubernetes.Job]:
     return list(kubernetes.jobs(documents, source))
 
 
+_APPLYING = ("apply", "create", "replace")
+_MANIFESTS = ("-f", "--filename")
+
+
 def _applied(program: Program, reader: Reader, command: Command) -> Iterator[Launch]:
     """The launches of the manifests that ``kubectl apply`` is given."""
     words = [word.text for word in program.words]
-    if words[:1] not in (["apply"], ["create"], ["replace"]):
+    # Options may stand before the verb, each with its value behind it.
+    behind_options = {at + 1 for at, word in enumerate(words) if word.startswith("-") and "=" not in word}
+    spoken = (w for at, w in enumerate(words) if w in _APPLYING or (w[:1] != "-" and at not in behind_options))
+    if next(spoken, None) not in _APPLYING:
         return
     given = [after for word, after in pairwise(words) if word in _MANIFESTS]
     given += [word.partition("=")[2] for word in words if word.startswith(tuple(f"{name}=" for name in _MANIFESTS))]
@@ -314,12 +321,14 @@ def _applied(program: Program, reader: Reader, command: Command) -> Iterator[Lau
             reader.notes.append(Note(text=text, file=command.file or str(reader.path), line=command.line))
         elif kubernetes.is_manifest(source.text):
             shared = reader.shared
-            for job in _jobs(source, reader):
+            try:
+                jobs = _jobs(source, reader)
+            except InputError as error:  # a template that something fills in before, most likely
+                jobs = []
+                reader.notes.append(Note(text=str(error), file=command.file or str(reader.path), line=command.line))
+            for job in jobs:
                 yield from _manifest(job, reader)
             reader.shared = shared
-
-
-_MANIFESTS = ("-f", "--filename")
 
 
 def _manifest(job: kubernetes.Job, reader: Reader) -> Iterator[Launch]:

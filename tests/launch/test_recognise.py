@@ -216,7 +216,8 @@ def test_the_variable_that_decides_is_taken_from_the_caller(tmp_path: Path) -> N
     assert [plan.framework for plan in read(path, caller={"TRAIN": "1"})] == ["verl"]
 
 
-def test_a_manifest_that_a_script_applies_is_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "-n rl ", "--context=prod --namespace rl ", "--insecure-skip-tls-verify "])
+def test_a_manifest_that_a_script_applies_is_followed(before: str, tmp_path: Path) -> None:
     manifest = f"""apiVersion: batch/v1
 kind: Job
 spec:
@@ -226,5 +227,12 @@ spec:
       - command: [bash, -c, "{VERL.strip()}"]
 """
     write(tmp_path, "job.yaml", manifest)
-    (plan,) = read(write(tmp_path, "a.sh", "kubectl apply -n rl -f job.yaml\n"))
+    (plan,) = read(write(tmp_path, "a.sh", f"kubectl {before}apply -n rl -f job.yaml\n"))
     assert (plan.framework, plan.file) == ("verl", str(tmp_path / "job.yaml"))
+    assert read(write(tmp_path, "a.sh", f"kubectl {before}delete -f job.yaml\n")) == []
+
+
+def test_a_manifest_that_cannot_be_read_leaves_the_other_launches(tmp_path: Path) -> None:
+    write(tmp_path, "job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {{ .Values.spec }}\n")
+    (plan,) = read(write(tmp_path, "a.sh", f"kubectl apply -f job.yaml\n{VERL}"))
+    assert any("job.yaml:3" in note.text for note in plan.notes)
