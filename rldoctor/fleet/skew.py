@@ -246,7 +246,7 @@ def _amiss(section: str, name: str, value: Hashable) -> float:
         return int(str(value or 0))
     if value in (None, compared.FULL, "no") or "down" in str(value):
         return math.inf
-    return -sum(map(int, re.findall(r"(\d+) x ", str(value))))
+    return -sum(map(int, re.findall(r"(\d{1,18}) x ", str(value))))
 
 
 def _merged(section: str, name: str, values: dict[Hashable, list[int]]) -> dict[Hashable, list[int]]:
@@ -291,7 +291,7 @@ def _is_no_worse(interface: str, usual: str) -> bool:
 
 
 def _release(value: Hashable) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", str(value or ""))))
+    return tuple(map(int, re.findall(r"\d{1,18}", str(value or ""))))
 
 
 def _size(name: str, value: Hashable) -> float:
