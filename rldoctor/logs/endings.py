@@ -103,7 +103,8 @@ def ended(
     if any(piece.record.done for piece in pieces):
         return replace(incident, kind="finished")
     begun = _begun(pieces, at)
-    if begun and any(_SERVER_ENDED.match(line.text) for _, _, line in _lines(pieces)):
+    # Of a training that was ended early the servers end in order, too.
+    if begun and not _trained(pieces, at) and any(_SERVER_ENDED.match(line.text) for _, _, line in _lines(pieces)):
         return replace(incident, kind="finished")
     return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
 
@@ -112,10 +113,15 @@ def _process(event: LogEvent) -> str | None:
     return event.origin.rank or (event.origin.label if event.origin.actor else None)
 
 
+def _trained(pieces: Sequence[Slice], at: int | None) -> bool:
+    """Whether a trainer shows a step or its metrics."""
+    return at is not None or any(collector.last for piece in pieces for _, collector in piece.record.metrics)
+
+
 def _begun(pieces: Sequence[Slice], at: int | None) -> bool:
     """Whether anything shows that the run got past its start: a step, a metric, an answered request, a moving bar of
     something else than what a start loads and compiles."""
-    if at is not None or any(collector.last for piece in pieces for _, collector in piece.record.metrics):
+    if _trained(pieces, at):
         return True
     lines = [line for _, _, line in _lines(pieces)]
     return any(is_progress(line) or (bar_position(line) and not _STARTS.search(line.text[:120])) for line in lines)

@@ -243,6 +243,7 @@ def test_a_server_that_answered_and_was_ended_has_finished() -> None:
     )
     assert incident(answered + ended).kind == "finished"
     assert incident(answered).kind == "unfinished"
+    assert incident("step:2 - actor/pg_loss:0.1\n" + answered + ended).kind == "unfinished"
     failure = "ERROR 11-20 21:24:36 [core.py:700] EngineCore encountered a fatal error.\n"
     assert incident(answered + failure + ended).kind == "crashed"
 
