@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Evidence, Fix, RolloutPlan, cite
+from rldoctor.api import Case, Evidence, Fix, RolloutPlan, cite, counted
 from rldoctor.api.facts import aside
 
 NODES, EACH, SHAPES = "scheduler.nodes", "scheduler.gpus_per_node", "scheduler.shapes"
@@ -21,7 +21,7 @@ def nodes_there(case: Case, plan: RolloutPlan) -> tuple[int | None, tuple[Eviden
     those that the case names."""
     nodes, asked = named(case), plan.value(NODES)
     if nodes is not None and not (isinstance(asked, int) and asked < nodes):
-        return nodes, (Evidence(text=f"{nodes} node{'' if nodes == 1 else 's'}", source="nodes"),)
+        return nodes, (Evidence(text=counted(nodes, "node"), source="nodes"),)
     return plan.value(NODES), cite(plan, NODES)
 
 

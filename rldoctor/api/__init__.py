@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor.case import Case, Unknown
 from rldoctor.catalogue.check import Check, Kind, NotApplicable, NotChecked, Reach, Role
 from rldoctor.catalogue.threshold import Threshold
+from rldoctor.counted import counted
 from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.lookup import find, installed_within
 from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Grade, Level, Outcome, Severity
@@ -37,6 +38,7 @@ __all__ = [
     "Threshold",
     "Unknown",
     "cite",
+    "counted",
     "find",
     "installed_within",
     "plan_of",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Evidence
+from rldoctor.api import Evidence, counted
 
 from .placing import Group, Placement, Resources, holds, place, together
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 SHOWN = 6
 WAYS = {"STRICT_SPREAD": ", each bundle on a node of its own", "STRICT_PACK": ", each on one node"}
 _GIB = 1024**3
-
-
-def count(number: int, what: str) -> str:
-    """``2 nodes``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def said(resources: Mapping[str, float], only: Mapping[str, float] | None = None) -> str:
@@ -32,11 +27,11 @@ def listed(group: Group) -> str:
     """``2 placement groups of 8 bundles of 3 CPU, 1 GPU, each on one node``."""
     if group.strategy == "ACTOR":
         return f"{said(group.bundles[0])} for its own loop"
-    bundles = f"{count(len(group.bundles), 'bundle')} of {said(group.bundles[0])}"
+    bundles = f"{counted(len(group.bundles), 'bundle')} of {said(group.bundles[0])}"
     how = WAYS.get(group.strategy, "")
     if group.strategy == "STRICT_PACK":
-        return f"{count(group.count, 'placement group')} of {said(whole(group))}{how}"
-    return f"{bundles}{how}" if group.count == 1 else f"{count(group.count, 'placement group')} of {bundles}{how}"
+        return f"{counted(group.count, 'placement group')} of {said(whole(group))}{how}"
+    return f"{bundles}{how}" if group.count == 1 else f"{counted(group.count, 'placement group')} of {bundles}{how}"
 
 
 def whole(group: Group) -> dict[str, float]:

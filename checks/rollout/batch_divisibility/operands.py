@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rldoctor.api import RolloutPlan
+from rldoctor.api import RolloutPlan, counted
 
 TRL_LIKE = ("TRL", "open-r1", "axolotl")
 GROUP = "batch.generations"
@@ -64,7 +64,7 @@ def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
     if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
         return setting.value, f"generation batch {setting.value}"
     step, steps = per_step(plan), plan.value(STEPS) or plan.value(ACCUMULATION) or 1
-    return (step[0] * steps, f"{step[1]} x {steps} step{'' if steps == 1 else 's'}") if step else None
+    return (step[0] * steps, f"{step[1]} x {counted(steps, 'step')}") if step else None
 
 
 def evaluation(plan: RolloutPlan) -> tuple[int, str] | None:

@@ -18,6 +18,7 @@ from rldoctor.api import (
     RolloutPlan,
     Severity,
     cite,
+    counted,
     plan_of,
 )
 from rldoctor.api.hang import live_cluster
@@ -25,7 +26,7 @@ from rldoctor.api.hang import live_cluster
 from .. import GROUPS, LIVE, NEEDED, check
 from ..fixes import EACH, NODES
 from ..placing import Group, Placement, place, together
-from ..room import SHOWN, count, lacks, listed, nodes, said, whole
+from ..room import SHOWN, lacks, listed, nodes, said, whole
 
 if TYPE_CHECKING:
     from rldoctor.api.hang import RayActor, RayBundles, RayCluster
@@ -48,7 +49,7 @@ def place_on_it(case: Case) -> Iterator[Finding | Reach]:
     now = place(groups, cluster.free) if cluster.free else ever
     if ever.group is not None:
         yield check.finding(
-            f"the run asks Ray for {asked}, and the {count(len(cluster.nodes), 'node')} of the cluster at "
+            f"the run asks Ray for {asked}, and the {counted(len(cluster.nodes), 'node')} of the cluster at "
             f"{cluster.address} {'cannot' if cluster.grows else 'can never'} hold that: {lacks(ever, cluster.nodes)}; "
             + ("it stays pending, unless the autoscaler starts nodes that can" if cluster.grows else _PENDING),
             severity=Severity.WARNING if cluster.grows else Severity.ERROR,
@@ -60,7 +61,7 @@ def place_on_it(case: Case) -> Iterator[Finding | Reach]:
     elif now.group is not None:
         yield _taken(cluster, asked, now, cited)
     else:
-        where = f"the {count(len(cluster.nodes), 'node')} of Ray at {cluster.address}"
+        where = f"the {counted(len(cluster.nodes), 'node')} of Ray at {cluster.address}"
         sure = bool(cluster.free) and now.complete
         yield Reach(f"{asked} find a place on {where}" + ("" if sure else ", were they empty"))
 
@@ -86,7 +87,7 @@ def room_in_the_store(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{min(left / total for _, total, left in stores):.0%} of every object store is free at least")
         return
     yield check.finding(
-        f"others hold most of the object store of {count(len(full), 'node')} of the cluster at {cluster.address} "
+        f"others hold most of the object store of {counted(len(full), 'node')} of the cluster at {cluster.address} "
         "before the run begins: from 80% on Ray spills batches to disk, and fails where that is full too",
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
@@ -145,14 +146,14 @@ def _taken(cluster: RayCluster, asked: str, now: Placement, cited: tuple[Evidenc
     stale = [actor for actor in holders if actor.job not in cluster.jobs]
     reserved = [group for group in cluster.bundles if group.state == "CREATED"]
     kept = [group for group in reserved if group.job and group.job not in cluster.jobs]
-    counted = [count(len(found), what) for found, what in ((stale, "actor"), (kept, "placement group")) if found]
+    left_over = [counted(len(found), what) for found, what in ((stale, "actor"), (kept, "placement group")) if found]
     hold = "holds" if len(stale) + len(kept) == 1 else "hold"
-    left = f"; {' and '.join(counted)} of jobs that have ended {hold} a part of it"
+    left = f"; {' and '.join(left_over)} of jobs that have ended {hold} a part of it"
     return check.finding(
         f"the run asks Ray for {asked}, which the cluster at {cluster.address} can hold, but not now: "
         f"{lacks(now, cluster.free, free=True)}; others hold "
         f"{said({name: cluster.total.get(name, 0.0) - cluster.available.get(name, 0.0) for name in wanted})} of "
-        f"{said(cluster.total, wanted)}{left if counted else ''}",
+        f"{said(cluster.total, wanted)}{left if left_over else ''}",
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
         evidence=(

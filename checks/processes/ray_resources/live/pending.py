@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, counted
 from rldoctor.api.hang import stalled_run
 
 from .. import check
 from ..placing import Group, Placement, holds, place
-from ..room import SHOWN, WAYS, count, lacks, largest, nodes, said
+from ..room import SHOWN, WAYS, lacks, largest, nodes, said
 
 if TYPE_CHECKING:
     from rldoctor.api.hang import RayActor, RayBundles, RayCluster, RayDemand
@@ -83,13 +83,13 @@ def _never_together(
 ) -> Finding:
     """Each bundle fits a node, all of them do not."""
     each = next(iter(group.bundles), {})
-    number = count(len(group.bundles), "bundle")
+    number = counted(len(group.bundles), "bundle")
     asked = f"{number} of {said(each)}" if all(b == each for b in group.bundles) else number
-    beside = f" beside the {count(len(before), 'group')} that its job has" if before else ""
+    beside = f" beside the {counted(len(before), 'group')} that its job has" if before else ""
     return check.finding(
         f"placement group {group.name or '(unnamed)'} asks for {asked}{WAYS.get(group.strategy, '')} "
-        f"({group.strategy}){beside}, and the {count(len(cluster.nodes), 'node')} of the cluster can never hold that: "
-        f"{lacks(came, cluster.nodes)}; it stays pending for ever",
+        f"({group.strategy}){beside}, and the {counted(len(cluster.nodes), 'node')} of the cluster can never hold "
+        f"that: {lacks(came, cluster.nodes)}; it stays pending for ever",
         grade=Grade.OBSERVED,
         evidence=(*evidence, *nodes(cluster, Group(group.strategy, group.bundles))),
         fixes=(
@@ -112,7 +112,7 @@ def _actors(waiting: tuple[RayActor, ...]) -> list[Evidence]:
 
 def _demands(never: tuple[RayDemand, ...]) -> list[Evidence]:
     return [
-        Evidence(text=f"{count(one.count, 'task')} or actors wait for {said(one.resources)}", source="ray status")
+        Evidence(text=f"{counted(one.count, 'task')} or actors wait for {said(one.resources)}", source="ray status")
         for one in never[:SHOWN]
     ]
 
