@@ -122,7 +122,7 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
     """Why a signature is not asked: unless it is a silent one, not about what was caught in a run that went on. Where
     nothing failed otherwise, a line counts that is said with weight and behind which no work is seen."""
     if not signature.silent:
-        if group.handled or (run.incident.kind != "crashed" and _went_on(group)):
+        if group.handled or (run.incident.kind != "crashed" and _went_on(group)) or _was_outrun(group, event, run):
             return "the run went on behind it"
         if run.incident.kind != "crashed" and (
             not _has_weight(event) or is_document([line for _, line in group.piece.record.tail])
@@ -135,6 +135,15 @@ def _went_on(group: _Group) -> bool:
     """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
     record = group.piece.record
     return max(record.last_sign, record.last_word) > group.last and _AHEAD.match(group.event.line) is None
+
+
+def _was_outrun(group: _Group, event: LogEvent, run: LogRun) -> bool:
+    """Whether nothing raised these lines, and steps stand between them and the exception that ended the run."""
+    root, record = run.root, group.piece.record
+    raised = event.exception is not None or event.fatal
+    if raised or root is None or not root.frames or root.source != event.source:
+        return False
+    return group.last < record.last_sign < root.line
 
 
 def _had_ended(group: _Group) -> bool:

@@ -89,7 +89,25 @@ def test_only_silent_signatures_are_asked_about_runs_that_end_well(silent: bool)
     triage_text(HEALTHY, [check])
     assert len(events) == (1 if silent else 0)
     triage_text(HEALTHY.replace("DONE\n", "") + REWARD_RAISES, [check])
-    assert len(events) == (2 if silent else 1)
+    assert len(events) == (2 if silent else 0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA error: uncorrectable ECC error encountered: the row is left out",
+        "retry 1 of 3 after Failed to establish a new connection: [Errno 111] Connection refused",
+        "ERROR 11-20 21:24:36 [utils.py:12] Call to ibv_reg_mr failed: going on without the card",
+        "NCCL error: unhandled system error: falling back to sockets",
+    ],
+)
+def test_a_line_that_steps_follow_is_not_what_a_later_exception_came_from(said: str) -> None:
+    head, step, rest = HEALTHY.partition("{'loss': '0.0321'")
+    steps = (step + rest).partition("{'train_runtime'")[0]
+    for error, code in ((REWARD_RAISES, "RLD902"), (OUT_OF_MEMORY, "RLD206")):
+        assert [found.code for found in triage_text(f"{head}{said}\n{steps}{error}").findings] == [code]
+    # What nothing follows but the end may be its cause.
+    assert triage_text(f"{head}{said}\n{ranked(1, PEER_GONE)}").findings[0].code != "RLD902"
 
 
 def test_wrapper_and_cascade_literals_keep_an_exception_from_being_the_root() -> None:
