@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from rldoctor.catalogue.check import Kind, Role
 from rldoctor.catalogue.precedence import Precedence
-from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.model import Evidence, Finding, Severity
 from rldoctor.records import dataclass
 
 # How near to the first failure a line stands.
 ROOT, FATAL, SAID, ASIDE = range(4)
 _MOST_EVIDENCE = 4
+# What one's own code raises of its own data, whatever else was said before.
+_SLIPS = frozenset(("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError"))
 # Of a message its beginning, by which the exception that wraps it is known.
 _BEGINNING = 80
 _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -45,7 +47,13 @@ def closeness(event: LogEvent) -> int:
         return ROOT
     if event.fatal:
         return FATAL
-    return SAID if event.level in (None, "ERROR", "CRITICAL") and event.exception is None else ASIDE
+    said = event.exception is None and event.level in (None, "ERROR", "CRITICAL")
+    return SAID if said and not _is_a_slip(root) else ASIDE
+
+
+def _is_a_slip(root: LoggedException | None) -> bool:
+    """Whether the user's own code ended the run by itself: no line that nothing raised comes before that."""
+    return root is not None and root.type in _SLIPS and root.cause is None and root.raised_by_user is not None
 
 
 def explains(found: Found) -> bool:

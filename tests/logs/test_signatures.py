@@ -110,6 +110,17 @@ def test_a_line_that_steps_follow_is_not_what_a_later_exception_came_from(said: 
     assert triage_text(f"{head}{said}\n{ranked(1, PEER_GONE)}").findings[0].code != "RLD902"
 
 
+def test_a_slip_in_the_users_own_code_comes_before_what_was_only_said() -> None:
+    said = "Skipping row 12: CUDA error: an illegal memory access was encountered\n"
+    codes = [found.code for found in triage_text(said + REWARD_RAISES).findings]
+    assert codes == ["RLD902", "RLD305"]
+    # Installed code that raises may have met what was said.
+    inside = REWARD_RAISES.replace(
+        '/home/user/rl/train.py", line 9', '/opt/venv/lib/python3.11/site-packages/x.py", line 9'
+    )
+    assert triage_text(said + inside).findings[0].code == "RLD305"
+
+
 def test_wrapper_and_cascade_literals_keep_an_exception_from_being_the_root() -> None:
     for role in (Role.CASCADE, Role.WRAPPER):
         check, events = seeing(MEMORY, role=role)
