@@ -169,6 +169,7 @@ HOSTILE = {
     "thousands of here-documents": "\n".join(f"cat <<E > f{n}\na\nE" for n in range(3000)) + f"\n{BASE}",
     "brackets": "(" * 20_000,
     "braces": f"{BASE} {'{1..9}' * 9}",
+    "a format for every word": f"A=$(printf '{'x' * 50_000}%s' {'w ' * 20_000})\n{BASE} data.x=$A",
     "powers": f"A=$((9**9**9**9))\n{BASE} data.x=$A",
     "a pattern": f"A={'a' * 60_000}\nB=${{A//a*a*a*a*a*b/x}}\n[[ $A =~ (a+)+b ]] && C=1\n{BASE} data.x=$B$C",
 }

@@ -16,7 +16,7 @@ from rldoctor.formats.shell.grammar import PLACEHOLDER, parsed
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.shell.parameter import SET_BY_BASH, kind_of, parameter
 from rldoctor.formats.shell.reader import Piece, Variable, Word
-from rldoctor.formats.shell.substitution import substituted
+from rldoctor.formats.shell.substitution import MAX_TEXT, substituted
 from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rldoctor.formats.source import Source
 
-MAX_TEXT = 200_000
 MAX_PIECES = 5000
 _NEWLINE = ord("\n")
 _EXPANSIONS = frozenset(

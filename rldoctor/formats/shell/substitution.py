@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Command
 
 MAX_NUMBERS = 1000
+MAX_TEXT = 200_000
 
 
 def substituted(expander: Expander, node: Node) -> str | Unresolved:
@@ -145,20 +146,21 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 def _printf(words: Sequence[str]) -> str | None:
     """Texts and whole numbers in a format, which is used again as long as there are any."""
-    form, given = (words[0], list(words[1:])) if words and not words[0].startswith("-") else ("%", [])
+    form, given = (words[0], words[1:]) if words and not words[0].startswith("-") else ("%", ())
     parts = _CONVERSION.findall(form)
     wanted = sum(part[0] == "%" for part in parts)
     if "".join(parts) != form or ("%d" in parts and not all(re.fullmatch(r"-?[1-9]\d*|0", one) for one in given)):
         return None
-    done: list[str] = []
-    while True:
-        for part in parts:
-            if part[0] == "%":
-                done.append(given.pop(0) if given else "0" if part == "%d" else "")
-            else:
-                done.append(_ESCAPES.get(part, part))
-        if not given or not wanted:
-            return "".join(done)
+    rounds = max(1, -(-len(given) // wanted)) if wanted else 1
+    if rounds * len(form) > MAX_TEXT:
+        return None
+    left = iter(given)
+    done = [
+        next(left, "0" if part == "%d" else "") if part[0] == "%" else _ESCAPES.get(part, part)
+        for _ in range(rounds)
+        for part in parts
+    ]
+    return "".join(done)
 
 
 def _pwd(words: Sequence[str]) -> str | None:

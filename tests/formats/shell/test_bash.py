@@ -84,6 +84,7 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         "pick() { case $1 in 7b) echo 2;; *) echo 4;; esac; }\nrun $(pick 7b) $(pick 32b)\n",
         'f() { X=changed; printf "%s" "$1"; }\nX=old\nrun "$(f a)" $X\n',
         'f() { if [ $1 -gt 4 ]; then echo "$(($1 / 2))"; return; fi; echo $1; }\nrun $(f 8) $(f 2)\n',
+        'run $(printf "%s=%d " a 1 b) $(printf "[%s]") $(printf "x\\t" 1 2)\n',
         'run $(seq -s, 0 3) $(seq -s , 2) "$(seq -s " " 3 -1 1)"\n',
         "declare -A O=([p]=2 [a-b]=c\n  [z/1]='q w')\nO[p]=3\nK=new\nO[$K]=4\nO[p]+=4\n"
         'run ${O[p]} "${O[$K]}" ${O[a-b]} "${O[z/1]}" ${O[none]} "${O[none]}" ${O[none]:-7} ${O[p]:+y}\n',
