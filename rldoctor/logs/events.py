@@ -22,7 +22,7 @@ _QUIET = ("DEBUG", "INFO", "WARNING")
 _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
-# LSF's report of a job that has ended stands before the job's output.
+# LSF's report of a job that has ended stands before the job's output; what a program logs has a level.
 _AHEAD = re.compile(r"\s*TERM_[A-Z_]+: ")
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
@@ -133,8 +133,9 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
 
 def _went_on(group: _Group) -> bool:
     """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
-    record = group.piece.record
-    return max(record.last_sign, record.last_word) > group.last and _AHEAD.match(group.event.line) is None
+    record, event = group.piece.record, group.event
+    reported = event.level is None and _AHEAD.match(event.line) is not None
+    return max(record.last_sign, record.last_word) > group.last and not reported
 
 
 def _was_outrun(group: _Group, event: LogEvent, run: LogRun) -> bool:

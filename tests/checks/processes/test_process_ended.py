@@ -110,6 +110,13 @@ def test_others_have_words_like_these(line: str) -> None:
     assert codes == ["RLD902"]
 
 
+def test_lsfs_report_stands_before_the_output_and_is_no_line_of_a_logger() -> None:
+    report = "TERM_OWNER: job killed by owner.\n"
+    assert finding(check, report + STEPS).severity is Severity.ERROR
+    logged_line = f"INFO 11-20 21:24:30 [jobs.py:12] {report}"
+    assert finding(check, logged_line + STEPS).severity is Severity.NOTE
+
+
 def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
     assert findings(check, HEALTHY + exited + CANCELLED) == []
