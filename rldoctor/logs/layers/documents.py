@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Sequence
 
-from rldoctor.logs.layers.layer import MOST, Strip, of_program
+from rldoctor.logs.layers.layer import MOST, UNDERLINE, Strip, emptied, of_program
 
 # No-break space, figure space, narrow no-break space; and what chats put between lines and no one sees.
 _ODD_BLANK = re.compile(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
@@ -45,7 +45,6 @@ _GLUED = re.compile(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
 _FARTHEST = 60
 # A heading of Markdown, or of reStructuredText with the line below it.
 _HEADING = re.compile(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
-_UNDERLINE = re.compile(rb"[=~^*-]{3,}[ \t\r]*$")
 # Headings of what tells how a program is used; those of the first kind stand in nothing else.
 _HELPS = re.compile(
     rb"(?i)^(?!.*\bexisting\b).*\b(?:trouble-?shooting|faqs?|frequently asked|"
@@ -166,11 +165,11 @@ def guide(lines: Sequence[bytes]) -> Strip | None:
 def _title(line: bytes, below: bytes) -> bytes | None:
     if (heading := _HEADING.match(line)) is not None:
         return heading["title"]
-    return line if line[:1].isalnum() and _UNDERLINE.match(below) and len(below.strip()) >= len(line.strip()) else None
+    return line if line[:1].isalnum() and UNDERLINE.match(below) and len(below.strip()) >= len(line.strip()) else None
 
 
 def _without_examples(text: bytes) -> bytes:
-    return _EXAMPLE.sub(lambda block: b"\n" * block[0].count(b"\n"), text)
+    return _EXAMPLE.sub(lambda block: emptied(block[0]), text)
 
 
 def fences(lines: Sequence[bytes]) -> Strip | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rldoctor.logs.layers.layer import MOST, Strip, of_program
+from rldoctor.logs.layers.layer import MOST, UNDERLINE, Strip, emptied, of_program
 
 # A hunk says how many lines it has; a run that prints the diff of its own code goes on behind them.
 _HUNK = re.compile(rb"@@ -\d+(?:,(?P<old>\d{1,9}))? \+\d+(?:,(?P<new>\d{1,9}))? @@(?: |\r?$)")
@@ -24,7 +24,6 @@ _HEADING = re.compile(
     rb"|unreleased\W{0,3}|change-?log|(?:version |release )?history|release notes\b.{0,40}"
     rb"|what'?s (?:changed|new)\b.{0,40})\s*$"
 )
-_UNDERLINE = re.compile(rb"[=~^*-]{3,}\s*$")
 _POINT = re.compile(rb"\s{0,8}(?:[-*]|\xe2\x80\xa2) \S")
 _SET_IN = re.compile(rb"\s{2,12}\S")
 
@@ -58,10 +57,10 @@ def commits(lines: Sequence[bytes]) -> Strip | None:
     if any(_COMMIT.match(line) and _AUTHOR.match(after) for line, after in pairwise(lines)):
         return _without_messages
     full = [line for line in lines if line.strip() and not _GRAPH.match(line)]
-    hashes = {len(match["hash"]) for line in full if (match := _ONE_LINE.match(line)) is not None}
-    listed = sum(1 for line in full if _ONE_LINE.match(line))
+    listed = [match for line in full if (match := _ONE_LINE.match(line)) is not None]
     # The hashes of one listing are of one length; a run's own lines begin with other things.
-    return _nothing if listed >= _FEWEST_COMMITS and listed == len(full) and len(hashes) == 1 else None
+    alike = len({len(match["hash"]) for match in listed}) == 1
+    return emptied if len(listed) >= _FEWEST_COMMITS and len(listed) == len(full) and alike else None
 
 
 def _without_messages(text: bytes) -> bytes:
@@ -75,14 +74,10 @@ def _without_messages(text: bytes) -> bytes:
 
 def releases(lines: Sequence[bytes]) -> Strip | None:
     """Notes on releases: nearly all lines are headings with their numbers and points below them."""
-    full = [line for line in lines if line.strip() and not _UNDERLINE.match(line)]
+    full = [line for line in lines if line.strip() and not UNDERLINE.match(line)]
     points = sum(1 for line in full if _POINT.match(line))
     below = sum(1 for line in full if _SET_IN.match(line) and not _POINT.match(line))
     headings = [i for i, line in enumerate(full) if _HEADING.match(line)]
     if not points or not headings or headings[0] > 1 or points + below + len(headings) < MOST * len(full):
         return None
-    return None if any(map(of_program, lines)) else _nothing
-
-
-def _nothing(text: bytes) -> bytes:
-    return b"\n" * text.count(b"\n")
+    return None if any(map(of_program, lines)) else emptied

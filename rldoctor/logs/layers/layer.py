@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from rldoctor.logs.liveness import is_progress
@@ -15,6 +16,8 @@ Strip = Callable[[bytes], bytes]
 MOST_LINES = 2000
 # A layer is around nearly all lines, or it is none.
 MOST = 0.75
+# What reStructuredText has below a heading.
+UNDERLINE = re.compile(rb"[=~^*-]{3,}\s*$")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ def lines_of(sample: bytes) -> list[bytes]:
     """The lines of a sample without their ends; the last one may be cut off and is left out where there are others."""
     lines = [line.rstrip(b"\r") for line in sample.split(b"\n")[: MOST_LINES + 1]]
     return lines[:-1] if len(lines) > 1 else lines
+
+
+def emptied(text: bytes) -> bytes:
+    """As many lines, with nothing on them, so that the others keep their numbers."""
+    return b"\n" * text.count(b"\n")
 
 
 def of_program(raw: bytes) -> bool:
