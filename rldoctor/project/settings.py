@@ -204,13 +204,14 @@ class _Reader:
             raise InputError(f"{self.file}:{line}: [tool.rldoctor] is for pyproject.toml; here its keys stand alone")
         self._only(data, _KEYS, self._lines_of(self.table) if self.table else range(len(self.lines)))
         reported = {_KEYS[key]: value for key, value in data.items()}
-        if isinstance(reported.get("ignore"), list):
-            reported["ignore"] = list(self._ignores(reported["ignore"]))
+        ignores = reported.get("ignore")
+        if isinstance(ignores, list):
+            reported["ignore"] = list(self._ignores(ignores))
         try:
             found = replace(msgspec.convert(reported, Settings), file=self.file)
         except msgspec.ValidationError as error:
             raise self._misfit(reported, error) from error
-        self._usable(found)
+        self._usable(found, ignores or [])
         return found
 
     def _misfit(self, reported: dict[str, Any], error: msgspec.ValidationError) -> InputError:
@@ -227,8 +228,9 @@ class _Reader:
             hint = f"; known are {', '.join(one.value for one in Severity)}"
         return InputError(f"{self.place(*path)}: {'.'.join(path)} {wrong.wrong}{hint}")
 
-    def _usable(self, found: Settings) -> None:
-        """Raises :class:`InputError` for what has the right type and means nothing, or all."""
+    def _usable(self, found: Settings, ignores: list[dict[str, Any]]) -> None:
+        """Raises :class:`InputError` for what has the right type and means nothing, or all; ``ignores`` are the tables
+        as they stand."""
         for name in ("select", "require"):
             if "" in getattr(found, name):
                 raise InputError(f"{self.place(name)}: {name} has an empty code")
@@ -239,7 +241,7 @@ class _Reader:
             if not ignore.reason.strip():
                 place = self._place_of_ignore(number, "reason")
                 raise InputError(f"{place}: ignoring {ignore.code} needs a reason")
-            if "" in ignore.files or ("files" in self.given[number] and not ignore.files):
+            if "" in ignore.files or ("files" in ignores[number] and not ignore.files):
                 place = self._place_of_ignore(number, "files")
                 raise InputError(f"{place}: files of an ignore are patterns such as runs/*.sh; leave it out for all")
             first = numbers.setdefault((ignore.code, frozenset(ignore.files)), number)
@@ -272,7 +274,6 @@ class _Reader:
 
     def _ignores(self, tables: list[Any]) -> Iterator[Any]:
         name = f"{self.table}.ignore" if self.table else "ignore"
-        self.given = tables
         for number, table in enumerate(tables):
             lines = self._lines_of(name, number)
             if isinstance(table, dict):
