@@ -202,14 +202,14 @@ def _in_an_embedding(case: Case, event: LogEvent) -> bool:
 
 
 # On the CPU other lookups say the same; a profiler's table names the kernel, which only asserts where it fails.
-for _literals, _says, _only in (
+for _literals, _pattern, _when in (
     (("index out of range in self",), None, _in_an_embedding),
     (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), "Assertion `", None),
 ):
     check.signature(
         *_literals,
-        pattern=_says,
-        when=_only,
+        pattern=_pattern,
+        when=_when,
         says="an embedding is indexed beyond its rows: token ids of a tokenizer that was extended, or a placeholder id "
         "(-1, -200) that no one replaced",
         fixes=(_RESIZE, Fix(title="find the id: CUDA_LAUNCH_BLOCKING=1, and print the largest and smallest input id")),

@@ -23,6 +23,10 @@ from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 _MOST_SETTINGS = 6
 _MOST_OTHERS = 2
 _MOST_HOMES = 3
+# The line of a traceback that raised.
+_ASSERTION = "AssertionError"
+_RAISES = re.compile(r"raise (?:\w+\.)*(?P<type>\w+)\b")
+_ASSERTS = re.compile(r"assert\b\s*(?P<test>.*)")
 
 
 def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) -> Raised | None:
@@ -67,11 +71,6 @@ def _by_its_line(link: LoggedException) -> Trace | None:
     test = _condition(asserts["test"]) if asserts else ""
     place = Place(package, module, inner.function, type_, link.message, (f"not ({test})",) if test else (), ())
     return Trace((place,), (), {})
-
-
-_ASSERTION = "AssertionError"
-_RAISES = re.compile(r"raise (?:\w+\.)*(?P<type>\w+)\b")
-_ASSERTS = re.compile(r"assert\b\s*(?P<test>.*)")
 
 
 def _condition(test: str) -> str:
