@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rldoctor import bundle, redact
 from rldoctor.case import Case
-from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.facts import assume, metadata, model_files
 from rldoctor.fleet import folder as fleet_folder
@@ -127,7 +126,9 @@ def log(data: bytes) -> None:
         baseline = Baseline()
         baseline.add(data[: len(data) // 2])
         source = TextSource("log", data)
-        report = judged(source, _signatures(), _checks(), Case(), Compared(baseline, {"log": source}))
+        report = judged(
+            source, _signatures(), list(REGISTRY.checks.values()), Case(), Compared(baseline, {"log": source})
+        )
         crashed = [result for result in report.results if result.outcome is Outcome.CRASHED or result.traceback]
         assert not crashed, crashed[0].traceback
 
@@ -276,13 +277,8 @@ def _scratch() -> Path:
 
 
 @cache
-def _checks() -> list[Check]:
-    return list(REGISTRY.checks.values())
-
-
-@cache
 def _signatures() -> Table:
-    return Table(_checks())
+    return Table(list(REGISTRY.checks.values()))
 
 
 @cache

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import msgspec
 
-from rldoctor.api import Case, Check, Finding
+from rldoctor.api import Case, Finding
 from rldoctor.hang.model import NAME, Hang, LogTail, Seen, Thread
 from rldoctor.judge import judge_one
 from rldoctor.logs.model import Frame
@@ -82,7 +81,7 @@ def case(record: Hang) -> Case:
 
 def judged(code: str, record: Hang) -> CheckResult:
     """What the check of a code says of a record."""
-    return judge_one(_checks()[code], _only_hang(record))
+    return judge_one(REGISTRY.checks[code], _only_hang(record))
 
 
 def findings(code: str, record: Hang) -> tuple[Finding, ...]:
@@ -97,8 +96,3 @@ def _only_hang(record: Hang) -> Case:
     reported = case(record)
     absent = dict.fromkeys(("plan", "packages", "host", "metrics", "environment"), "not in this test")
     return Case(observations=reported.observations, absent=absent)
-
-
-@cache
-def _checks() -> dict[str, Check]:
-    return REGISTRY.checks
