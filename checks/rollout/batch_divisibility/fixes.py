@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 
 from rldoctor.api import Fix, RolloutPlan
 
-from .operands import CRITIC_MINI, EXPERIENCE, GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN, data_ranks
+from .operands import (
+    ACCUMULATION,
+    CRITIC_MINI,
+    EXPERIENCE,
+    GENERATION,
+    GROUP,
+    MINI,
+    PER_DEVICE,
+    PROMPTS,
+    TRAIN,
+    data_ranks,
+)
 
 
 def a_micro_batch(plan: RolloutPlan, whole: int, micro: int) -> Iterator[Fix]:
@@ -77,6 +88,38 @@ def a_part_that_divides(plan: RolloutPlan, whole: int, part: int) -> Iterator[Fi
         {option: nearest},
         side_effects="another number of optimizer steps per rollout",
     )
+
+
+def a_mini_batch_of_all_ranks(plan: RolloutPlan, whole: int, ranks: int) -> Iterator[Fix]:
+    """The nearest mini batch that divides the prompts of a step and gives each rank as many completions."""
+    mini, group, prompts = plan.value(MINI), plan.value(GROUP, 1) or 1, plan.value(PROMPTS)
+    sizes = [n for n in range(1, mini + ranks + 1) if n * group % ranks == 0 and (not prompts or prompts % n == 0)]
+    nearest = min(sizes, key=lambda size: (abs(size - mini), size), default=None)
+    if nearest is not None:
+        yield Fix.safe(
+            f"train on mini batches of {nearest} prompts",
+            {MINI: nearest},
+            side_effects="another number of optimizer steps per rollout",
+        )
+
+
+def a_backward_batch(plan: RolloutPlan, samples: int, step: int) -> Iterator[Fix]:
+    """The nearest number of micro steps that divides what one rank has of a step; or prompts that fill the steps."""
+    steps, group = plan.value(ACCUMULATION), plan.value(GROUP, 1) or 1
+    micro = step // steps
+    sizes = [n for n in range(1, 2 * steps + 1) if samples % (micro * n) == 0]
+    nearest = min(sizes, key=lambda size: (abs(size - steps), size), default=None)
+    if nearest is not None:
+        yield Fix.safe(
+            f"accumulate {nearest} micro steps",
+            {ACCUMULATION: nearest},
+            side_effects="another number of optimizer steps per rollout",
+        )
+    prompts = next((n for n in range(samples // group, samples // group + step + 1) if n * group % step == 0), None)
+    if prompts is not None:
+        yield Fix.unsafe(
+            f"or roll out {prompts} prompts per step", {PROMPTS: prompts}, side_effects="a step takes longer"
+        )
 
 
 def samples_of_whole_groups(plan: RolloutPlan, samples: int, group: int) -> Iterator[Fix]:

@@ -156,6 +156,44 @@ def share(plan: RolloutPlan) -> tuple[int, str] | None:
     return (share, f"{mini} prompts x {group} / {ranks} ranks") if share else None
 
 
+# The trainers of which it is known here how many ranks train on rows of their own.
+COUNTED = ("fsdp", "fsdp2", "megatron")
+
+
+def mini_batch(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The completions of a mini batch, which the workers of verl from 0.8 on divide among their ranks."""
+    mini, group = plan.value(MINI), plan.value(GROUP, 1) or 1
+    counted_here = validates(plan) and plan.value("trainer.strategy", "fsdp") in COUNTED
+    return (mini * group, f"{mini} prompts of a mini batch x {group}") if mini and counted_here else None
+
+
+def mini_ranks(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The ranks that they are divided among: those of one model or one sequence share theirs."""
+    ranks, sequence = devices(plan), plan.value("parallel.sequence", 1) or 1
+    if ranks is None or ranks[0] % sequence:
+        return None
+    return ranks[0] // sequence, ranks[1] + (f" / {sequence} ranks of a sequence" if sequence > 1 else "")
+
+
+def stepped(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The prompts of a step of verl's own trainer, in whose workers they make whole mini batches."""
+    return (
+        one_number(PROMPTS, "train_batch_size")(plan) if plan.entry.removesuffix(".py").endswith("main_ppo") else None
+    )
+
+
+def rows(plan: RolloutPlan) -> tuple[int, str] | None:
+    """The samples that ROLL cuts into backward batches, unless it cuts by tokens or only samples."""
+    cut = plan.value("batch.dynamic") is True or "rollout" in plan.entry
+    return None if cut or plan.value("batch.generation") is None else rollout(plan)
+
+
+def backward(plan: RolloutPlan) -> tuple[int, str] | None:
+    """What all ranks of ROLL's trainer take in one optimizer step."""
+    setting = plan.get(TRAIN)
+    return (setting.value, setting.how or f"{setting.value}") if setting is not None and setting.value else None
+
+
 def critics_mini(plan: RolloutPlan) -> tuple[int, str] | None:
     """The prompts of a mini batch of the value model, where one is trained."""
     return one_number(CRITIC_MINI, "mini batch of the value model")(plan) if plan.value("trainer.critic") else None

@@ -9,9 +9,12 @@ from rldoctor.api import Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
 from .fixes import (
+    a_backward_batch,
     a_critics_batch,
     a_critics_micro_batch,
     a_micro_batch,
+    a_mini_batch_of_all_ranks,
+    a_part_that_divides,
     a_training_batch,
     an_evaluation_batch,
     engines_that_divide,
@@ -35,6 +38,7 @@ from .operands import (
     TRL_LIKE,
     accumulated,
     actors,
+    backward,
     balanced,
     critics_mini,
     critics_share,
@@ -44,12 +48,16 @@ from .operands import (
     fed,
     generation_batch,
     larger,
+    mini_batch,
+    mini_ranks,
     one_number,
     per_step,
     rollout,
+    rows,
     share,
     sharing,
     smaller,
+    stepped,
     whole,
 )
 
@@ -154,6 +162,26 @@ RULES = (
         )
         for versions, ranks in ((">0.5.0,<0.7", devices), (">=0.7,<0.8", sharing))
     ),
+    # engine_workers.py, train_mini_batch, the workers of 0.8 and later; the trainer of 0.9 fills up a batch that is no
+    # number of whole mini batches.
+    Rule(
+        ("verl",),
+        "verl",
+        ">=0.8,<0.9",
+        stepped,
+        one_number(MINI, "ppo_mini_batch_size"),
+        (PROMPTS, MINI),
+        a_part_that_divides,
+    ),
+    Rule(
+        ("verl",),
+        "verl",
+        ">=0.8,<1",
+        mini_batch,
+        mini_ranks,
+        (MINI, GROUP, "parallel.sequence", "placement.gpus_per_node", "placement.nodes"),
+        a_mini_batch_of_all_ranks,
+    ),
     # fsdp_workers.py: from 0.8 on other workers divide.
     Rule(
         ("verl",),
@@ -243,6 +271,16 @@ RULES = (
         one_number(GROUP, "samples per problem"),
         ("batch.generation", GROUP),
         samples_of_whole_groups,
+    ),
+    # base_worker.py (train_step): make_iterator on what one rank has of the step.
+    Rule(
+        ("ROLL",),
+        "roll",
+        "<1",
+        rows,
+        backward,
+        (PROMPTS, GROUP, PER_DEVICE, ACCUMULATION),
+        a_backward_batch,
     ),
     Rule(
         ("NeMo-RL",), "nemo-rl", ">=0", rollout, one_number(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)

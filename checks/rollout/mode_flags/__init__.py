@@ -66,7 +66,9 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable(f"no conflict is known for this release of {plan.framework}")
     for row in known:
         if row.covers(case) and row.holds(plan):
-            yield check.finding(row.message, evidence=cite(plan, *row.cites), fixes=row.fixes)
+            native = (one for one in plan.given if one.key in row.cites)
+            lines = (*cite(plan, *row.cites), *map(cite_given, native))
+            yield check.finding(row.message, evidence=lines, fixes=row.fixes)
     yield Reach(f"{len(known)} combinations")
 
 

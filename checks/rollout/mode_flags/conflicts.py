@@ -25,7 +25,7 @@ def _always(plan: RolloutPlan) -> bool:
 @dataclass(frozen=True)
 class Conflict(Scope):
     """Settings that do not go together, and what the framework makes of them; ``holds`` is what no table can say of
-    them."""
+    them. ``cites`` are canonical names, and native keys of which there is none."""
 
     holds: Callable[[RolloutPlan], bool]
     message: str
@@ -177,9 +177,58 @@ def _no_backend(plan: RolloutPlan) -> bool:
     return switches == [False, False]
 
 
+def _nothing_left(plan: RolloutPlan) -> bool:
+    """Engines with devices of their own that take all nodes, or all devices of the only one."""
+    nodes, each = plan.value("placement.nodes"), plan.value("placement.gpus_per_node")
+    taken, theirs = plan.value("placement.engine_nodes"), plan.value("placement.engine_gpus_per_node")
+    if plan.value(MODE) not in ("separate", "async") or not nodes or not each:
+        return False
+    return theirs is not None and theirs >= each if nodes == 1 else taken is not None and taken >= nodes
+
+
+def _longer_than_trained(plan: RolloutPlan) -> bool:
+    """Samples of more tokens than the trainer takes, both said by the launch."""
+    trained = _given(plan, "trainer.model.seq_len")
+    sampled = _given(plan, "orchestrator.seq_len") or _given(plan, "seq_len")
+    return isinstance(trained, int) and isinstance(sampled, int) and trained < sampled
+
+
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
 
 WRITTEN = (
+    # nemo_rl/algorithms/grpo.py, setup
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.3",
+        _nothing_left,
+        "the engines' own resources are all that the cluster has: nothing is left for training",
+        (
+            MODE,
+            "placement.engine_nodes",
+            "placement.engine_gpus_per_node",
+            "placement.nodes",
+            "placement.gpus_per_node",
+        ),
+        (
+            Fix(
+                title="leave devices for training: policy.generation.colocated.resources.num_nodes below "
+                "cluster.num_nodes, or with one node its gpus_per_node below cluster.gpus_per_node"
+            ),
+            Fix(title="or share them: policy.generation.colocated.enabled=true"),
+        ),
+    ),
+    # prime_rl: rl.py, then utils/validation.py (validate_shared_seq_len)
+    Conflict(
+        ("prime-rl",),
+        "prime-rl",
+        ">=0.3,<1",
+        _longer_than_trained,
+        "trainer.model.seq_len is below the orchestrator's seq_len: prime-rl refuses, since the trainer would be given "
+        "longer sequences than it takes",
+        ("trainer.model.seq_len", "orchestrator.seq_len", "seq_len"),
+        (Fix(title="give both the same: seq_len at the top, and none in [trainer.model] and [orchestrator]"),),
+    ),
     # nemo_rl/models/policy/lm_policy.py
     Conflict(
         ("NeMo-RL",),

@@ -141,6 +141,10 @@ def _placement(draft: Draft) -> None:
     engine, trainer = (devices(draft.native(f"{role}.device_mapping")) for role in (_INFER, _TRAIN))
     if trainer:
         draft.derive("placement.trainer_gpus", len(trainer), "actor_train.device_mapping")
+        model = [draft.value(f"parallel.{name}", 1) for name in ("tensor", "pipeline", "context", "sequence")]
+        ranks = model[0] * model[1] * model[2] * model[3]
+        if len(trainer) % ranks == 0:
+            draft.derive("parallel.data", len(trainer) // ranks, f"{len(trainer)} devices / {ranks}")
     if not engine:
         return
     draft.derive("placement.engine_gpus", len(engine), "actor_infer.device_mapping")
@@ -158,10 +162,6 @@ def _placement(draft: Draft) -> None:
     draft.derive("sleep.enabled", bool(shared), how)
     draft.derive("ray.gpus_needed", len({*engine, *trainer}), "devices of actor_train and actor_infer")
     _groups(draft)
-    model = [draft.value(f"parallel.{name}", 1) for name in ("tensor", "pipeline", "context", "sequence")]
-    ranks = model[0] * model[1] * model[2] * model[3]
-    if len(trainer) % ranks == 0:
-        draft.derive("parallel.data", len(trainer) // ranks, f"{len(trainer)} devices / {ranks}")
 
 
 def _groups(draft: Draft) -> None:

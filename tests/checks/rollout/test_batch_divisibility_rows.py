@@ -305,6 +305,31 @@ LAUNCHES = [
         ("size 40", "size 64"),
     ),
     Launch("roll", "0.3.0", ROLL, ("estimator: grpo", "estimator: reinforce")),
+    Launch(
+        "roll",
+        "0.2.1",
+        ROLL.replace("in_group: 1", "in_group: 8")
+        + "actor_train:\n  device_mapping: list(range(0,16))\n  training_args:\n"
+        "    per_device_train_batch_size: 1\n    gradient_accumulation_steps: 24\n",
+        ("steps: 24", "steps: 32"),
+    ),
+    *(
+        Launch(
+            "verl",
+            "0.8.0",
+            VERL + "data.train_batch_size=1024 actor_rollout_ref.actor.use_dynamic_bsz=True "
+            f"actor_rollout_ref.actor.ppo_mini_batch_size={mini}",
+            (f"mini_batch_size={mini}", "mini_batch_size=256"),
+        )
+        for mini in (384, 2048)
+    ),
+    Launch(
+        "verl",
+        "0.9.0",
+        VERL + "data.train_batch_size=96 actor_rollout_ref.actor.use_dynamic_bsz=True "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=12",
+        ("mini_batch_size=12", "mini_batch_size=24"),
+    ),
     Launch("areal", "1.0.4", AREAL + "actor.reward_norm.mean_level=group gconfig.n_samples=1", ("es=1", "es=8")),
     Launch(
         "verl",

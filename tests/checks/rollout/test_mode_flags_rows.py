@@ -53,6 +53,33 @@ ASYNC_NEMO = (
 )
 
 LAUNCHES = [
+    *(
+        Launch(
+            "nothing is left for training",
+            "nemo-rl",
+            "0.7.0",
+            f"{NEMO}policy.generation.colocated.enabled=false cluster.gpus_per_node=8 {theirs}",
+            change,
+        )
+        for theirs, change in (
+            (
+                "cluster.num_nodes=2 policy.generation.colocated.resources.num_nodes=2",
+                ("s.num_nodes=2", "s.num_nodes=1"),
+            ),
+            (
+                "cluster.num_nodes=1 policy.generation.colocated.resources.gpus_per_node=8",
+                ("s.gpus_per_node=8", "s.gpus_per_node=4"),
+            ),
+        )
+    ),
+    Launch(
+        "below the orchestrator's seq_len",
+        "prime-rl",
+        "0.8.0",
+        "uv run python -m prime_rl.entrypoints.rl --model.name Qwen/Qwen2.5-1.5B --orchestrator.seq-len 8192 "
+        "--trainer.model.seq-len 4096",
+        ("seq-len 4096", "seq-len 16384"),
+    ),
     Launch("switches to server mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode colocate{SERVER}", (SERVER, "")),
     Launch(
         "switches to colocate mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode server", ("server", f"server{SERVER}")
