@@ -189,8 +189,8 @@ def _nothing_left(plan: RolloutPlan) -> bool:
 def _longer_than_trained(plan: RolloutPlan) -> bool:
     """Samples of more tokens than the trainer takes, both said by the launch."""
     trained = _given(plan, "trainer.model.seq_len")
-    sampled = _given(plan, "orchestrator.seq_len") or _given(plan, "seq_len")
-    return isinstance(trained, int) and isinstance(sampled, int) and trained < sampled
+    sampled = plan.value("lengths.total")
+    return str(trained).isdigit() and sampled is not None and int(trained) < sampled
 
 
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
