@@ -318,16 +318,17 @@ def _elsewhere(missing: Sequence[ProcessState]) -> Iterator[Fix]:
 @check.logged("Watchdog caught collective operation timeout", role=Role.CASCADE)
 def watchdog(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000)``."""
-    work = event.search(r"SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?.{0,60}?Timeout\(ms\)=(\d+)")
+    work = event.search(r"SeqNum=(\d+), OpType=(\w+)(?:[\s\S]{0,80}?Timeout\(ms\)=(\d+))?")
     group = event.search(r"PG(?: ID (\d+))? ?GUID (\S+?)[\s(]|\[PG (\d+)")
     done = event.search(r"last completed NCCL work: (-?\d+)")
     if work is None:
         return
     named = f" of group {group[2] or group[3]}" if group else ""
     ranks = f" on {_ranks(event.ranks)}" if event.ranks else ""
+    limit = f"within {int(work[3]) // 1000} s" if work[3] else "in time"
     first = done is not None and done[1] in ("-1", "0") and int(work[1]) <= 1
     yield check.finding(
-        f"{work[2]} number {work[1]}{named} did not complete within {int(work[4]) // 1000} s{ranks}"
+        f"{work[2]} number {work[1]}{named} did not complete {limit}{ranks}"
         + (": it was the first collective, so the ranks cannot reach each other at all" if first else
            ": a rank that reported nothing did not arrive"),
         fixes=(

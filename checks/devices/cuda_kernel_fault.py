@@ -23,6 +23,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, LogEvent
@@ -45,6 +46,9 @@ _INDEX = Fix(
 )
 
 
+_GAVE_UP = re.compile(r"DeepEP [^\n]{0,80}timeout")
+
+
 @check.logged(
     "an illegal memory access was encountered",
     "CUDA error: misaligned address",
@@ -54,6 +58,10 @@ _INDEX = Fix(
 )
 def illegal_access(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A kernel beyond its memory."""
+    if "unspecified launch failure" in event.line and any(
+        _GAVE_UP.search(line) for line in (*event.before, *event.run.tail)
+    ):
+        return  # how a kernel of DeepEP ends that waited for a rank in vain (RLD321)
     kind = event.search(
         r"(illegal memory access|misaligned address|unspecified launch failure|illegal instruction|invalid program \w+)"
     )
@@ -136,6 +144,7 @@ check.signature(
 check.signature(
     "aicore exception",
     "PTA call acl api failed",
+    "RuntimeError: call aclnn",
     "the current working operator name is ",
     "AICORE error",
     "an aicore error",

@@ -152,6 +152,21 @@ check.signature(
     fixes=(_FILTER, _LONGER, _FORBID),
     url=_WALKS,
 )
+check.signature(
+    "next(grid_iters[",
+    exception="StopIteration",
+    says="the prompt holds more placeholders (or pieces of a video) than images and videos: the policy sampled one in "
+    "its answer, or processor and model are of two minds on how a video is cut",
+    fixes=(
+        _FORBID,
+        Fix(
+            title="videos of Qwen3-VL: another release of transformers (5.3.0 counts each frame where its processor "
+            "gives one grid for the video)",
+            commands=("pip install 'transformers!=5.3.0'",),
+        ),
+    ),
+    url="https://github.com/huggingface/transformers/pull/44472",
+)
 for _kind in ("image", "video"):
     check.signature(
         f"{_kind}_grid_thw[{_kind}_index]",

@@ -191,6 +191,23 @@ def _late(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     return {"seconds": f"{float(lag[1]):.0f}"} if lag is not None and float(lag[1]) >= LATE else None
 
 
+# Mooncake's transfer engine under checkpoint-engine and the engines' connectors answers with a number alone.
+check.signature(
+    "assert self.engine.batch_transfer_sync_read(",
+    "Mooncake Transfer Engine initialization failed",
+    "Sync batch data transfer timeout after ",
+    exception=("AssertionError", "RuntimeError"),
+    says="Mooncake could not move data between two processes (RDMA device, address or protocol)",
+    fixes=(
+        Fix(
+            title="name the devices that both nodes reach each other by, and see what Mooncake's own lines say (they "
+            "begin with E and a date)",
+            commands=("ibv_devinfo", "export MC_LOG_LEVEL=INFO"),
+        ),
+        Fix(title="or send weights without it: the broadcast over NCCL of the same framework"),
+    ),
+    url="https://github.com/MoonshotAI/checkpoint-engine/issues/3",
+)
 check.signature(
     "event_loop_lag",
     when=_late,

@@ -17,11 +17,17 @@ _INSTALLED = expression(
 _TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)
 # Trainers that no dialect reads.
 _OTHERS = (
-    "agentlightning|coati|colossalai|dschat|llamafactory|llmtuner|lmflow|nemo_aligner|rlinf|rllm|trinity|trlx|xtuner"
+    "agentlightning|coati|colossalai|cosmos_rl|dschat|llamafactory|llmtuner|lmflow|miles|nemo_aligner|nemo_automodel|"
+    "open_instruct|rlinf|rllm|trinity|trlx|xtuner"
+)
+# What engines and trainers are made of, in checkouts of its own: devices' plugins, kernels, bridges, transports.
+_PARTS = (
+    "checkpoint_engine|deep_ep|deep_gemm|flashinfer|fla|kernels|liger_kernel|lmcache|mbridge|mindspeed|mindspeed_llm|"
+    "tensordict|torch_npu|torchtitan|transformer_engine|verifiers|vllm_ascend|vllm_omni"
 )
 # They are often run from a checkout, whose files lie beside the user's own.
 _CHECKOUT = expression(
-    rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|{_OTHERS}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
+    rf"(?:^|/)(?:{'|'.join(_TRAINERS)}|{_OTHERS}|{_PARTS}|vllm|torch|torchvision|transformers|accelerate|deepspeed|ray|peft|datasets|sglang|flash_attn|megatron|"
     r"apex|xformers|bitsandbytes|triton|safetensors|huggingface_hub|tokenizers|numpy|pandas|hydra|omegaconf)/"
 )
 _HOME = expression(r"^/(?:home|Users|data|mnt|workspace)/[^/]+/")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Finding, Fix, LogEvent
 from rldoctor.api.models import architecture_since, model_type_since
 
+from ...observed.loading import loads_its_checkpoint
 from . import AGAIN, check
 
 _PATH = Fix(
@@ -235,18 +236,35 @@ def architecture(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-def _while_loading(case: Case, event: LogEvent) -> bool:
-    """Whether the exception was raised as a model was loaded."""
-    return event.exception is not None and any("load_model" in frame.function for frame in event.exception.frames)
-
-
 # A shard of a weight is taken from a tensor of another size.
 check.signature(
     " exceeds dimension size (",
     pattern=r"length \((?P<wanted>\d+)\) exceeds dimension size \((?P<there>\d+)\)",
-    when=_while_loading,
+    when=lambda case, event: loads_its_checkpoint(event),
     says="the saved weights and config.json disagree on a size: {wanted} in the config, {there} in the weights",
     fixes=(Fix(title="take the config.json that the weights were saved with, or save them again"), AGAIN),
+)
+
+
+# A model's own ``load_weights`` looks each name of the checkpoint up in a dictionary.
+check.signature(
+    "KeyError: '",
+    pattern=r"KeyError: '(?P<name>(?:[\w-]+\.){2,}[\w.]+)'",
+    exception="KeyError",
+    when=lambda case, event: event.search(r"load_weights") is not None and loads_its_checkpoint(event),
+    says="the checkpoint has a weight that the engine's class of this model has no place for: {name}",
+    fixes=(
+        Fix(
+            title="scales and packed weights (weight_scale, qweight): the engine reads the checkpoint as another "
+            "quantization than it was saved with: take one that this release knows, and leave --quantization out"
+        ),
+        Fix(
+            title="else a release of the engine that is not older than the model, and a checkpoint in the form that "
+            "its publisher gave it",
+            commands=("pip install --upgrade vllm",),
+        ),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/23025",
 )
 
 

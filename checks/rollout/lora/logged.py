@@ -45,6 +45,18 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "an adapter is applied to a layer that it does not fit (adapters on a vision tower, or of another base model)",
         "train adapters on the language model's layers alone, or merge the adapter before it goes to the engine",
     ),
+    "adapters that add tokens to the vocabulary": (
+        "the adapter brings tokens of its own (added_tokens.json), and the engine serves none with adapters",
+        "save the adapter without its tokenizer where no token was added, or merge it before it goes to the engine",
+    ),
+    "is incompatible with the current LoRA memory pool": (
+        "the adapter's rank or target modules are above what SGLang set aside for adapters as it started",
+        "start the engine with a max_lora_rank and lora_target_modules that hold the adapter",
+    ),
+    "No suitable kernel. h_in=": (
+        "this vLLM's compiled LoRA kernels lack the adapter's shape or precision",
+        "run engine and adapter in one of float16 and bfloat16, or take a vLLM from 0.6 on, whose kernels are Triton's",
+    ),
     "but LoRA is not enabled!": (
         "a request names an adapter and the engine was started without adapters",
         "start the engine with enable_lora=True and a max_lora_rank that holds the adapter",

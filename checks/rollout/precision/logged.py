@@ -196,3 +196,40 @@ check.signature(
     says="FlashAttention has kernels for heads of at most {most}, and this model's are larger",
     fixes=(OTHER_ATTENTION,),
 )
+
+
+# vLLM asks every attention backend whether it can do what model, device and cache want.
+check.signature(
+    "is not valid for this configuration. Reason: ",
+    "No valid attention backend found for ",
+    pattern=r"Selected backend (?:\w+\.)?(?P<backend>\w+) is not valid for this configuration\. "
+    r"Reason: (?P<why>[^\n]{1,200})"
+    r"|No valid attention backend found for (?P<device>\w+)[\s\S]{0,600}?Reasons: (?P<why_2>[^\n]{1,300})",
+    says="[[the attention backend {backend} cannot serve this model here||no attention backend can serve this model on "
+    "{device}]]: {why}",
+    fixes=(
+        Fix(
+            title="let the engine choose: leave VLLM_ATTENTION_BACKEND and --attention-backend out, or name one that "
+            "the reasons do not rule out",
+            commands=("unset VLLM_ATTENTION_BACKEND",),
+        ),
+        Fix(title="or take away what it lacks: an fp8 KV cache, float32, an unusual block size; else another device"),
+    ),
+    general=True,
+    url="https://docs.vllm.ai/en/latest/design/attention_backends",
+)
+check.signature(
+    "Sinks are only supported in FlashAttention 3",
+    "attention sinks are only supported",
+    "Attention sinks are only supported",
+    says="the model has attention sinks (gpt-oss), and the attention backend that was taken has none on this GPU",
+    fixes=(
+        Fix.unsafe(
+            "an attention backend that has them on every GPU",
+            {"engine.attention_backend": "TRITON_ATTN"},
+            side_effects="attention is slower than FlashAttention 3, which needs compute capability 9.0",
+        ),
+        Fix(title="or a later vLLM, which chooses it by itself", commands=("pip install --upgrade vllm",)),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/22331",
+)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
+from ...observed.loading import loads_its_checkpoint
 from . import check
 from .fixes import MAPPED_ADAPTERS, NAMES, RELEASES, for_name
 
-# Functions through which an engine loads its own checkpoint, and those through which weights come from a trainer.
-LOADING = frozenset({"load_model", "get_model", "_load_model"})
-UPDATING = r"^(?:update_|sync_|receive_|broadcast_)|weight_update|named_param|collective_rpc"
 # What stands around a failure that concerns weights at all.
 SYNC_WORDS = (
     r"load_weights|update_weight|update_named_param|sync_weight|update_params|weight_loader|_load_module"
     r"|load_lora_weights"
 )
-
-
-def loads_its_checkpoint(event: LogEvent) -> bool:
-    """Whether the engine was loading its own checkpoint: a matter of model files (RLD115), not of sync."""
-    chain = event.exception.chain if event.exception is not None else ()
-    functions = {frame.function for link in chain for frame in link.frames}
-    return bool(functions & LOADING) and not any(re.search(UPDATING, function) for function in functions)
 
 
 @check.logged("There is no module or parameter named '")
@@ -85,11 +75,12 @@ check.signature(
 )
 
 
-# vLLM's layers compare shapes by a bare assertion; the code line is all there is.
+# The layers of vLLM and SGLang compare shapes by a bare assertion; the code line is all there is.
 check.signature(
     "assert param_data.shape == loaded_weight.shape",
     "assert self.data.shape == loaded_weight.shape",
     "assert param.data.shape == loaded_weight.shape",
+    "assert param.size() == loaded_weight.size()",
     "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
     "assert args[0].numel() == args[1].numel()",
     when=lambda case, event: (
@@ -165,6 +156,7 @@ check.signature(
 # After loading, some kernels lay weights out anew, in parameters that cannot be loaded again.
 check.signature(
     "object has no attribute 'weight_loader'",
+    "'Parameter' object has no attribute 'load_",
     when=lambda case, event: not loads_its_checkpoint(event),
     says=(
         "the engine laid its weights out anew after loading (quantized, CPU or fp8 kernels) and takes no update since"

@@ -93,3 +93,9 @@ def test_an_exchange_between_experts_times_out() -> None:
     assert "(DeepEP) timed out" in finding(check, other).message
     for told in ("INFO DeepEP dispatch uses 24 SMs, timeout unset", "INFO DeepEP timeout is 100 s"):
         assert findings(check, f"{told}\n") == []
+
+
+def test_a_report_that_a_page_broke_into_lines() -> None:
+    # https://github.com/huggingface/open-r1/issues/620
+    text = WATCHDOG.format(rank=1, number=4).replace("NumelOut", "Numel\nOut")
+    assert finding(check, text).message.startswith("ALLREDUCE number 4 did not complete in time on rank 1:")

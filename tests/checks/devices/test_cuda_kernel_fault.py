@@ -83,3 +83,21 @@ def test_a_corrected_error_of_the_bus_is_no_fault() -> None:
         "[  +0.000005] pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer\n"
     )
     assert findings(check, text) == []
+
+
+DEEPEP = (
+    "DeepEP dispatch NVL receiver timeout, channel: 0, RDMA: 0, nvl: 7, src RDMA: 1, src nvl: 1, start: 0, end: 0\n"
+)
+
+
+def test_a_kernel_that_gave_up_waiting_for_a_rank_is_no_fault() -> None:
+    # https://github.com/deepseek-ai/DeepEP/pull/181
+    fault = raised("RuntimeError", "CUDA error: unspecified launch failure")
+    assert "unspecified launch failure" in finding(check, fault).message
+    assert findings(check, DEEPEP * 2 + fault) == []
+
+
+def test_an_operator_of_an_ascend_device() -> None:
+    # https://github.com/vllm-project/vllm-ascend/issues/5695
+    text = raised("RuntimeError", "call aclnnCast failed, detail:EZ9999: Inner Error!")
+    assert finding(check, text).message.startswith("a kernel failed on an Ascend device")

@@ -274,3 +274,16 @@ def test_a_sentencepiece_model_that_is_cut_off() -> None:
     error = "RuntimeError: Internal: could not parse ModelProto from /models/llama/tokenizer.model"
     (finding,) = found(check, traceback(error, "sentencepiece/__init__.py LoadFromFile"))
     assert finding.message.endswith("/models/llama/tokenizer.model")
+
+
+def test_a_weight_that_the_engines_class_has_no_place_for() -> None:
+    # https://github.com/sgl-project/sglang/issues/4598, https://github.com/vllm-project/vllm/issues/23025
+    key = "KeyError: 'model.layers.13.mlp.experts.w2_weight_scale'"
+    (finding,) = found(check, traceback(key, "sglang/model_runner.py load_model", "sglang/models/m.py load_weights"))
+    assert finding.message.endswith("model.layers.13.mlp.experts.w2_weight_scale")
+    cut = traceback("KeyError: 'layers.1.mlp.experts.w13_weight'", "vllm/models/glm4_moe.py load_weights")
+    (finding,) = found(check, cut + "ERROR 08-16 11:45:17 [core.py:632] EngineCore failed to start.\n")
+    assert finding.message.endswith("layers.1.mlp.experts.w13_weight")
+    # the same from a trainer's update is a matter of sync
+    update = traceback(key, "sglang/runner.py update_weights_from_tensor", "sglang/models/m.py load_weights")
+    assert found(check, update) == []

@@ -89,6 +89,19 @@ def test_an_adapter_on_a_layer_that_it_does_not_fit() -> None:
     assert "does not fit" in only.message
 
 
+@pytest.mark.parametrize(
+    ("said", "found_in"),
+    [
+        ("LoRA serving currently doesn't support adapters that add tokens to the vocabulary", "tokens of its own"),
+        ("No suitable kernel. h_in=8 h_out=64256 dtype=Float out_dtype=BFloat16", "shape or precision"),
+    ],
+)
+def test_adapters_that_engines_have_no_kernel_or_no_tokens_for(said: str, found_in: str) -> None:
+    # https://github.com/sgl-project/sglang/pull/14105, https://github.com/vllm-project/vllm/pull/1804
+    (finding,) = found(check, traceback(f"RuntimeError: {said}", "sglang/srt/lora/lora_manager.py load"))
+    assert found_in in finding.message
+
+
 def test_a_path_without_an_adapter() -> None:
     # https://github.com/vllm-project/vllm/issues/5105
     error = "FileNotFoundError: [Errno 2] No such file or directory: '/data/adapters/late/adapter_config.json'"

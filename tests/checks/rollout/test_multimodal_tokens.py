@@ -76,3 +76,15 @@ def test_a_template_that_counts_placeholders(kind: str) -> None:
     assert "placeholders" in only.message
     left_out = f"Skipping row 12: {told}\n"
     assert found(check, left_out + traceback("KeyError: 'answer'", "user/reward.py score")) == []
+
+
+def test_position_ids_that_run_out_of_grids() -> None:
+    # https://github.com/huggingface/transformers/pull/44472, https://github.com/modelscope/ms-swift/issues/9287
+    text = traceback(
+        "StopIteration",
+        "transformers/models/qwen3_vl/modeling_qwen3_vl.py get_rope_index",
+        code="grid_thw = next(grid_iters[modality_type])",
+    )
+    (finding,) = found(check, text)
+    assert "more placeholders" in finding.message
+    assert found(check, traceback("StopIteration", "torch/utils/data.py __next__", code="next(loader)")) == []

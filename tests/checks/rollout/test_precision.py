@@ -140,3 +140,28 @@ def test_two_types_in_one_product() -> None:
     assert found.message.startswith("activations are float where weights are c10::BFloat16")
     shapes = "mat1 and mat2 shapes cannot be multiplied (4x8 and 16x8)"
     assert findings(check, raised("RuntimeError", shapes, "torch/nn/modules/linear.py forward")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (
+            "Selected backend AttentionBackendEnum.ROCM_ATTN is not valid for this configuration. Reason: "
+            "['attention sinks not supported']",
+            "the attention backend ROCM_ATTN cannot serve this model here: ['attention sinks not supported']",
+        ),
+        (
+            "No valid attention backend found for cuda with Config(head_size=80, kind=torch.float32). "
+            "Reasons: {FLASH_ATTN: [dtype not supported]}.",
+            "no attention backend can serve this model on cuda: {FLASH_ATTN: [dtype not supported]}.",
+        ),
+    ],
+)
+def test_attention_backends_that_cannot(said: str, found: str) -> None:
+    assert finding(check, raised("ValueError", said)).message == found
+
+
+def test_attention_sinks_on_a_gpu_without_flashattention_3() -> None:
+    # https://github.com/vllm-project/vllm/issues/22331
+    sinks = finding(check, raised("AssertionError", "Sinks are only supported in FlashAttention 3"))
+    assert [edit.value for fix in sinks.fixes for edit in fix.edits] == ["TRITON_ATTN"]

@@ -83,3 +83,13 @@ def test_an_update_that_outlasts_its_request() -> None:
     frame = "prime_rl/utils/client.py update_weights"
     assert "did not answer update_weights" in logged(check, traceback("httpx.ReadTimeout", frame)).message
     assert findings(check, traceback("httpx.ReadTimeout", "httpx/_client.py post")) == []
+
+
+def test_a_transfer_of_mooncake_that_failed() -> None:
+    # https://github.com/MoonshotAI/checkpoint-engine/issues/3
+    text = traceback(
+        "AssertionError",
+        "checkpoint_engine/ps.py batch_transfer_sync_read",
+        code="assert self.engine.batch_transfer_sync_read(host, buf_ptrs, remote_ptrs, lens) == 0",
+    )
+    assert "Mooncake could not move data" in logged(check, text).message

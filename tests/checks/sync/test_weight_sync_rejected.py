@@ -123,3 +123,29 @@ def test_experts_in_blocks() -> None:
     error = "ValueError: shard_dim=0 is not a valid data dimension for a 3D tensor (expected 1 or 2)"
     assert "expert" in logged(check, traceback(error, "vllm/worker.py update_weights_from_ipc")).message
     assert findings(check, traceback(error, "vllm/model_loader/base_loader.py load_model")) == []
+
+
+def test_sglangs_layers_and_parameters_that_cannot_be_loaded_again() -> None:
+    # https://github.com/sgl-project/sglang/issues/26015, https://github.com/verl-project/verl/pull/6393
+    sglang = "/sgl-workspace/sglang/python/sglang/srt"
+    text = traceback(
+        "AssertionError",
+        f"{sglang}/model_executor/model_runner.py update_weights_from_tensor",
+        f"{sglang}/layers/linear.py weight_loader",
+        code="assert param.size() == loaded_weight.size()",
+    )
+    assert "another shape than the engine's parameter" in logged(check, text).message
+    lost = raised("AttributeError", "'Parameter' object has no attribute 'load_merged_column_weight'", *SYNC)
+    assert "laid its weights out anew" in logged(check, lost).message
+
+
+def test_a_name_like_load_model_is_no_loading_of_a_checkpoint() -> None:
+    # https://github.com/verl-project/verl/issues/5479
+    layer = "/opt/venv/lib/python3.10/site-packages/vllm/model_executor/layers/fused_moe/layer.py"
+    text = raised(
+        "RuntimeError",
+        "start (480) + length (96) exceeds dimension size (96).",
+        *SYNC,
+        f"{layer} _load_model_weight_or_group_weight_scale",
+    )
+    assert "has 96 rows where the engine's rank reads 96 from row 480" in logged(check, text).message
