@@ -239,18 +239,3 @@ def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
         fixes=(higher, shorter) if "prompt_length" in event.literal else (higher, other, shorter),
         url="https://github.com/verl-project/verl/pull/259",
     )
-
-
-# A step must have room for one token of every running sequence.
-check.signature(
-    "must be greater than or equal to max_num_seqs",
-    pattern=(
-        r"max_num_batched_tokens \((?P<budget>\d+)\) must be greater than or equal to max_num_seqs "
-        r"\((?P<sequences>\d+)\)"
-    ),
-    says="the token budget {budget} is below max_num_seqs {sequences}",
-    fixes=lambda case, event, words: (
-        Fix.unsafe("lower the number of sequences to the budget", {SEQUENCES: int(words["budget"])}),
-        Fix.unsafe("or raise the budget", {BUDGET: int(words["sequences"])}),
-    ),
-)

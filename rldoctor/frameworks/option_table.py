@@ -116,6 +116,10 @@ class OptionTable:
                     matches.append(other)
         return matches[0] if len(matches) == 1 else None
 
+    def ends(self) -> frozenset[str]:
+        """The last parts of the names of all options, of any group in any release."""
+        return frozenset(_end(name) for own in self._groups.values() for name in own)
+
     def has_group(self, group: str, version: str | None) -> bool | Unknown:
         """Whether ``version`` has the command or class at all."""
         span = self._span(version)

@@ -13,6 +13,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.message_families import family_of
+from rldoctor.link.remedies import Remedy, is_request, remedies
 from rldoctor.logs.code_paths import is_users, module_of, package_of
 from rldoctor.logs.model import LoggedException, LogRun, Raised
 from rldoctor.model import Evidence, Finding, Fix
@@ -111,7 +112,7 @@ def _reported(found: Trace, release: str, case: Case) -> Raised:
         template="{}".join(place.literals),
         exception=place.type,
         evidence=(*_evidence(found, release), *settings),
-        fixes=_fixes(place, settings),
+        fixes=_fixes(found, settings, case),
     )
 
 
@@ -146,12 +147,28 @@ def _evidence(found: Trace, release: str) -> Iterator[Evidence]:
     yield from (Evidence(text=text, source=source) for text in list(dict.fromkeys(others))[:_MOST_OTHERS])
 
 
-def _fixes(place: Place, settings: tuple[Evidence, ...]) -> tuple[Fix, ...]:
-    """What the condition reads of the launch."""
-    if not settings:
-        return ()
-    lines = ", ".join(f"{e.source}:{e.line} {e.text}" for e in settings)
-    return (Fix(title=f"change what {place.function.rpartition('.')[2]} looks at: {lines}"),)
+def _fixes(found: Trace, settings: tuple[Evidence, ...], case: Case) -> tuple[Fix, ...]:
+    """What the condition asks to be changed, else what it reads of the launch."""
+    place = found.place
+    said = "".join(place.literals)
+    ways, *others = (remedies(p.package, p.function, p.conditions, said, found.values) for p in found.homes)
+    if any(other != ways for other in others):
+        ways = ()  # nothing tells whose condition held
+    if not ways and settings:
+        lines = ", ".join(f"{e.source}:{e.line} {e.text}" for e in settings)
+        return (Fix(title=f"change what {place.function.rpartition('.')[2]} looks at: {lines}"),)
+    return tuple(
+        _of_remedy(way, f"or {way.text}" if position else way.text, place, case) for position, way in enumerate(ways)
+    )
+
+
+def _of_remedy(way: Remedy, title: str, place: Place, case: Case) -> Fix:
+    """A remedy as an edit where its setting has a canonical name: the engine's own, or one that the launch gives."""
+    given = case.plan.given if case.plan is not None else ()
+    option = next((one.option for one in given if one.field == way.name and one.option is not None), None)
+    if option is None and place.package == "vllm" and not is_request(place.function):
+        option = f"engine.{way.name}"
+    return Fix.unsafe(title, {option: way.value}) if option is not None and way.value is not None else Fix(title=title)
 
 
 def _settings(found: Trace, case: Case) -> Iterator[Evidence]:

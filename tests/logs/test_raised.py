@@ -38,7 +38,19 @@ def test_releases_function_condition_and_values_of_a_failure() -> None:
 def test_the_launchs_own_lines_are_named() -> None:
     found = finding(LOG, Case(plan=PLAN))
     assert ("--vllm_mode both", "train.sh", 4) in [(e.text, e.source, e.line) for e in found.evidence]
-    assert any("change what __init__ looks at: train.sh:4 --vllm_mode both" in fix.title for fix in found.fixes)
+    assert "set vllm_mode to 'colocate'" in [fix.title.removeprefix("or ") for fix in found.fixes]
+
+
+def test_what_the_condition_asks_is_an_edit_of_the_engines_option() -> None:
+    said = "max_num_batched_tokens (64) must be greater than or equal to max_num_seqs (128)."
+    found = finding(f"Traceback (most recent call last):\nValueError: {said}\n")
+    assert found.code == "RLD202"
+    edits = [(edit.option, edit.value) for fix in found.fixes for edit in fix.edits]
+    assert edits == [("engine.max_num_batched_tokens", 128), ("engine.max_num_seqs", 64)]
+    asleep = finding(
+        "Traceback (most recent call last):\nAssertionError: Sleep mode is not enabled in the model config\n"
+    )
+    assert (asleep.code, asleep.fixes[0].title) == ("RLD208", "set enable_sleep_mode")
 
 
 def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rldoctor.api import Applicability, Fix
 
 from . import check
-from .conflicts import MODE, NO_SERVER, SYNCHRONOUS, server_mode
+from .conflicts import NO_SERVER, server_mode
 
 # What the framework prints -> what is wrong, and the fixes.
 REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
@@ -17,27 +17,6 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     "set vllm_mode to `colocate` since vllm": (
         "no rollout server is named, so ms-swift switched vllm_mode from server to colocate",
         (Fix(title="name the server: --vllm_server_host HOST --vllm_server_port PORT"),),
-    ),
-    "vllm_mode is required when use_vllm is true": (
-        "use_vllm without vllm_mode: ms-swift no longer chooses one",
-        (Fix.unsafe("say colocate (or server, with the server's address)", {MODE: "colocate"}),),
-    ),
-    "vllm_mode is not supported when use_vllm is false": (
-        "vllm_mode is given and vLLM is switched off",
-        (Fix.unsafe("switch vLLM on", {"rollout.backend": "vllm"}),),
-    ),
-    "async generate require vllm_mode == server": ("asynchronous generation needs a rollout server", (SYNCHRONOUS,)),
-    "async_generate requires async mode, but you are under colocate mode": (
-        "asynchronous generation with an engine on every training device",
-        (SYNCHRONOUS,),
-    ),
-    "n must be 1 when using greedy sampling": (
-        "several samples of a prompt are asked for at temperature 0, where all would be the same",
-        (Fix(title="sample with a temperature above 0, or ask for one completion (evaluation often has 0)"),),
-    ),
-    "min_tokens must be less than or equal to ": (
-        "min_tokens is above max_tokens",
-        (Fix(title="lower min_tokens, or allow longer completions (max_tokens)"),),
     ),
     "Expected to have finished reduction in the prior iteration": (
         "DistributedDataParallel waits for gradients of parameters that this step did not use",
@@ -84,21 +63,9 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
         "the distributed executor 'ray' does not go with this device",
         (Fix.unsafe("let vLLM start its workers itself", {"engine.distributed_executor_backend": "mp"}),),
     ),
-    "async_generate is not supported with multi-turn": (
-        "asynchronous generation does not go with dialogues of several turns",
-        (SYNCHRONOUS,),
-    ),
-    "'generation_batch_size' and 'steps_per_generation' can not be both configured": (
-        "generation_batch_size and steps_per_generation are both given, and one gives the other",
-        (Fix(title="give one of the two"),),
-    ),
     "(enforce_eager = False) if free cache engine": (
         "verl frees the engine's cache, which its release does not combine with CUDA graphs",
         (Fix.unsafe("run without CUDA graphs", {"engine.enforce_eager": True}),),
-    ),
-    "Rollout mode 'sync' has been removed": (
-        "this verl has no synchronous rollout any more",
-        (Fix.unsafe("take the asynchronous engine", {"rollout.async_engine": True}),),
     ),
     " with mode sync not found": (
         "this verl has no such rollout backend in synchronous mode",
@@ -111,14 +78,6 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     "'GRPOTrainer' object has no attribute 'vllm_client'": (
         "the trainer talks to a rollout server that it is not configured to use: vllm_mode=server without use_vllm",
         (Fix.unsafe("switch vLLM on", {"rollout.backend": "vllm"}),),
-    ),
-    "you must enable `use_remove_padding`": (
-        "sequence parallel ranks need use_remove_padding",
-        (Fix.unsafe("remove the padding", {"batch.packing": True}),),
-    ),
-    "Async RLHF is not supported with --vllm_enable_sleep": (
-        "an engine that generates all the time cannot sleep",
-        (Fix.unsafe("leave the engine awake", {"engine.enable_sleep_mode": False}),),
     ),
     "Async GRPO requires vLLM backend with vllm_cfg.async_engine=True": (
         "asynchronous GRPO needs the asynchronous engine",

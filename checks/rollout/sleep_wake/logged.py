@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
-from . import NEWER_PYTHON, SLEEP, URL, check
+from . import NEWER_PYTHON, URL, check
 
 # A sample or a message that tells of it.
 QUOTED = re.compile(r"""["'`]Fatal Python error""")
@@ -32,14 +32,6 @@ def interpreter_aborted(case: Case, event: LogEvent) -> Iterator[Finding]:
         ),
         url=URL,
     )
-
-
-# `sleep()` on an engine that was not built for it.
-check.signature(
-    "Sleep mode is not enabled in the model config",
-    says="the engine is asked to sleep and was built without sleep mode",
-    fixes=(Fix.unsafe("build it with sleep mode", {SLEEP: True}),),
-)
 
 
 # The engine's own conditions for sleep mode.

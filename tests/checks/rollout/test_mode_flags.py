@@ -74,7 +74,7 @@ def test_nemo_trains_asynchronously_on_the_asynchronous_engine() -> None:
 def test_the_frameworks_own_words() -> None:
     error = "AssertionError: async generate require vllm_mode == server, "
     (finding,) = found(check, traceback(error, "swift/llm/argument/rlhf_args.py _check_grpo"))
-    assert finding.fixes[0].edits[0].option == "rollout.async"
+    assert [fix.title for fix in finding.fixes] == ["set vllm_mode to 'server'", "or leave async_generate off"]
     warning = "[WARNING:swift] set vllm_mode to `colocate` since vllm_server_host is not provided\nDONE\n"
     assert found(check, warning) == []
 

@@ -65,7 +65,6 @@ def test_the_interpreters_last_words() -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "said"),
     [
-        ("AssertionError", "Sleep mode is not enabled in the model config", "built without sleep mode"),
         ("AssertionError", "Sleep mode can only be used for one instance per process.", "two engines"),
         ("ValueError", "Sleep mode is not supported on current platform.", "not available"),
     ],
