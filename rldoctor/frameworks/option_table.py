@@ -37,6 +37,7 @@ class OptionTable:
         self._groups: dict[str, dict[str, list[dict[str, Any]] | str]] = content["groups"]
         self._index = {version: position for position, version in enumerate(self.versions)}
         self._parsed: list[Version] = []
+        self._read: dict[tuple[str, Span | Unknown], tuple[dict[str, Option], dict[str, Unknown]]] = {}
 
     @staticmethod
     def load(framework: str) -> OptionTable:
@@ -180,6 +181,11 @@ class OptionTable:
 
     def _own(self, group: str, span: Span | Unknown) -> tuple[dict[str, Option], dict[str, Unknown]]:
         """The group's own options that hold all over ``span``, and those that hold in a part of it only."""
+        if (group, span) not in self._read:
+            self._read[group, span] = self._options(group, span)
+        return self._read[group, span]
+
+    def _options(self, group: str, span: Span | Unknown) -> tuple[dict[str, Option], dict[str, Unknown]]:
         last = len(self.versions) - 1
         low, high = (0, last) if isinstance(span, Unknown) else span
         options: dict[str, Option] = {}

@@ -59,7 +59,7 @@ def triage(
     measured = _metric_files(paths)
     named = [path for path in paths if path == "-" or not is_metric_file(Path(path)) or not Path(path).is_file()]
     sources, notes = sources_of(named, may_be_empty=bool(measured))
-    table = Table(list(dict.fromkeys([*asked, *(vocabulary or ())])))
+    table = _table(tuple(dict.fromkeys([*asked, *(vocabulary or ())])))
     records = _read_all(sources, table, notes, progress) if sources else []
     known = case or Case()
     if measured:
@@ -75,7 +75,7 @@ def triage_text(text: str, checks: Iterable[Check] | None = None, case: Case | N
     every = _all_checks()
     asked = list(every if checks is None else checks)
     others = [check for check in dict.fromkeys(asked) if check not in every]
-    table = Table([*others, *every]) if others else _whole_table()
+    table = _table((*others, *every))
     return judged(TextSource("log", text.encode()), table, asked, case or Case())
 
 
@@ -119,10 +119,10 @@ def _all_checks() -> tuple[Check, ...]:
     return tuple(registry.load().checks.values())
 
 
-@lru_cache(maxsize=1)
-def _whole_table() -> Table:
-    """What all of them look for. It takes as long to make as a log of some lines takes to judge."""
-    return Table(_all_checks())
+@lru_cache(maxsize=4)
+def _table(checks: tuple[Check, ...]) -> Table:
+    """What they look for. It takes as long to make as a log of some lines takes to judge."""
+    return Table(checks)
 
 
 def _read_all(sources: Sequence[Source], table: Table, notes: list[str], progress: Progress) -> list[FileRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from rldoctor.expressions import expression
@@ -11,7 +12,7 @@ from rldoctor.printable import plain
 from rldoctor.redact import columns, kinds, logins, memory, named, urls, usages
 from rldoctor.redact.marks import mark
 from rldoctor.redact.names import is_secret_option, is_secret_variable, looks_made
-from rldoctor.redact.readings import readings
+from rldoctor.redact.readings import Reading, readings
 from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
 T = TypeVar("T")
@@ -23,6 +24,8 @@ _KEY_LINE = expression(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
+# A plan and a report say the same short texts for hundreds of settings; longer ones seldom come twice.
+_OFTEN_MET = 200
 
 
 def text(value: str) -> str:
@@ -39,13 +42,23 @@ def _discreet(span: Span) -> Span:
 
 def _shown(value: str) -> list[Span]:
     """Where a text shows by itself that there is a secret, in one of its readings; they are kept in mind."""
+    searched = _searched_before(value) if len(value) <= _OFTEN_MET else _searched(value)
     return [
         span
-        for reading in readings(value)
-        for find in (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find)
-        for found in _learned(reading.text, find(reading.text))
+        for reading, spans in searched
+        for found in _learned(reading.text, spans)
         for span in reading.back(found)
     ]
+
+
+def _searched(value: str) -> tuple[tuple[Reading, tuple[Span, ...]], ...]:
+    """The readings of a text in which a secret shows, and where it stands there; the text alone decides that."""
+    finds = (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find)
+    found = ((reading, tuple(span for find in finds for span in find(reading.text))) for reading in readings(value))
+    return tuple((reading, spans) for reading, spans in found if spans)
+
+
+_searched_before = lru_cache(maxsize=4096)(_searched)
 
 
 def lines(values: Iterable[str]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from rldoctor.api import Case, Check, Finding, Outcome, Reach, Severity
 from rldoctor.catalogue import example
 from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError
+from rldoctor.model import Report
+from rldoctor.plan.vocabulary import terms
 from rldoctor.report import explanation
 from tests.loaded import REGISTRY
 
@@ -33,24 +37,56 @@ vllm serve model --port 8000
 """
 
 
+# What a person reads names settings as the framework, vLLM or plain words do, never as rldoctor does inside.
+NAMES = "|".join(sorted((re.escape(name) for name in terms()), key=len, reverse=True))
+INTERNAL = re.compile(rf"(?<![\w./-])(?:plan\.)?(?:{NAMES}|engine\.[a-z]\w+|env\.[A-Z]\w+|native\.\w+)(?![\w.])")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A code's example, and what is said of its two halves."""
+
+    code: str
+    read: example.Example
+    fires: Report
+    quiet: Report
+
+
 @pytest.fixture(scope="module", params=BUILTIN)
-def reported(request: pytest.FixtureRequest) -> tuple[Check, example.Example]:
-    check = REGISTRY.checks[request.param]
-    file = example.file_of(check)
-    assert file is not None, f"{check.code} has no example"
-    return check, example.read(file)
+def judged(request: pytest.FixtureRequest) -> Judged:
+    file = example.file_of(REGISTRY.checks[request.param])
+    assert file is not None, f"{request.param} has no example"
+    read = example.read(file)
+    return Judged(request.param, read, example.judge(read.fires, REGISTRY), example.judge(read.quiet, REGISTRY))
 
 
-def test_what_fires(reported: tuple[Check, example.Example]) -> None:
-    check, read = reported
-    assert example.findings(read.fires, check, REGISTRY)
+def texts(report: Report) -> Iterator[str]:
+    """Everything that a report says in words."""
+    for result in report.results:
+        yield result.reason or ""
+    for finding in report.findings:
+        yield finding.message
+        yield from (evidence.text for evidence in finding.evidence)
+        for fix in finding.fixes:
+            yield from (fix.title, fix.side_effects or "", *fix.commands)
+            yield from (edit.spelled or f"not spelled: {edit.option}" for edit in fix.edits)
 
 
-def test_what_stays_quiet(reported: tuple[Check, example.Example]) -> None:
-    check, read = reported
-    report = example.judge(read.quiet, REGISTRY)
-    assert check.code not in {finding.code for finding in report.findings}
-    (result,) = [result for result in report.results if result.code == check.code]
+def test_what_fires(judged: Judged) -> None:
+    assert judged.code in {finding.code for finding in judged.fires.findings}
+
+
+@pytest.mark.parametrize("side", ["fires", "quiet"])
+def test_no_name_of_the_inside_leaves_it(judged: Judged, side: str) -> None:
+    written = "\n".join(getattr(judged.read, side).files.values())
+    said = [(name, text) for text in texts(getattr(judged, side)) for name in INTERNAL.findall(text)]
+    assert [text for name, text in said if name not in written] == []
+
+
+def test_what_stays_quiet(judged: Judged) -> None:
+    report = judged.quiet
+    assert judged.code not in {finding.code for finding in report.findings}
+    (result,) = [result for result in report.results if result.code == judged.code]
     assert result.outcome in (Outcome.PASS, Outcome.NOT_APPLICABLE, Outcome.NOT_CHECKED)
     if report.incident is None:  # a launch that is quiet for one code should be a sound one
         assert not [finding for finding in report.findings if finding.severity is not Severity.NOTE]
