@@ -4,9 +4,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PATIENT := .patient
 RAY := .ray
-# Each worker of a test run may have an engine of its own, of about a gigabyte.
-WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
-PYTEST = $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
+# Each worker of a test run may have an engine of its own, of about a gigabyte; one more than processors, since tests wait
+# for programs, too. The quick ones wait more often and need less.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+QUICK_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
+PYTEST = $(VENV)/bin/pytest --dist loadgroup --numprocesses
 QUICK = "not engine and not ray and not v0 and not gpu and not alone and not long"
 
 # Where a shell forbids Python to keep what it compiled, each worker and each program under test compiles all again.
@@ -19,11 +21,11 @@ doctor: $(VENV)/.ready $(PATIENT)/.ready
 
 # What takes no long time by itself, for every change; `make test` is the whole.
 check: lint
-	$(PYTEST) --quiet -m $(QUICK)
+	$(PYTEST) $(QUICK_WORKERS) --quiet -m $(QUICK)
 
 test: lint $(PATIENT)/.ready $(RAY)/.ready
 	# The one part does not hide what the other has to say.
-	$(VENV)/bin/pytest --quiet -m alone; alone=$$?; $(PYTEST) -m "not alone and not power" && exit $$alone
+	$(VENV)/bin/pytest --quiet -m alone; alone=$$?; $(PYTEST) $(WORKERS) -m "not alone and not power" && exit $$alone
 
 # Every fault of tests/probes/faults/table.py in a real engine; the page of them is docs/faults.md.
 test-power: $(VENV)/.ready $(PATIENT)/.ready
@@ -45,7 +47,7 @@ lowest: $(VENV)/.ready
 	$(VENV)/bin/python scripts/lowest.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install --quiet \
 		--editable '.[dev]' --constraint $(VENV)-lowest/constraints.txt
-	$(VENV)-lowest/bin/pytest --numprocesses $(WORKERS) --dist loadgroup --quiet -m $(QUICK)
+	$(VENV)-lowest/bin/pytest --numprocesses $(QUICK_WORKERS) --dist loadgroup --quiet -m $(QUICK)
 
 # The documentation, from its pages and from the source, in site/.
 docs: $(VENV)/.ready

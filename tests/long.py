@@ -1,5 +1,5 @@
 """What `make check` leaves to `make test`: files, or functions of them, that take seconds of their own, for many
-generated inputs or for programs that they start."""
+generated inputs, for programs that they start, or for time that has to pass."""
 
 LONG = (
     "tests/compat/test_irreducible.py::test_whatever_is_installed_no_change_can_be_dropped",
@@ -9,13 +9,25 @@ LONG = (
     "tests/examples/test_pytest_plugin.py",
     "tests/examples/test_slurm.py",
     "tests/flow/test_equivalence.py",
+    "tests/flow/test_failures_to_judge.py::test_a_level_that_was_asked_for_and_ended_by_its_time_limit",
     "tests/formats/hydra/test_composer.py::test_generated_trees_compose_as_hydra_composes_them",
     "tests/formats/hydra/test_grammar.py::test_any_text_is_read_or_refused_as_hydra_does",
     "tests/frameworks/test_worlds.py::test_what_cannot_be_read_decides_nothing",
     "tests/fuzz/test_fuzz.py",
     "tests/logs/test_fuzz.py",
     "tests/logs/test_linear.py::test_twice_the_log_is_twice_the_work",
+    "tests/logs/test_standing.py::test_a_literal_without_its_pattern_changes_nothing",
     "tests/logs/test_wrappings.py::test_a_failure_is_the_same_in_every_wrapping",
+    "tests/probes/test_children.py::test_a_program_that_does_not_end_is_killed_with_what_it_started",
+    "tests/probes/test_imports.py::test_a_hang_costs_only_the_package_that_hangs",
+    "tests/probes/test_runner.py::test_a_child_that_has_done_its_work_and_will_not_leave_is_done",
+    "tests/probes/test_runner.py::test_a_hang_ends_with_the_time_and_says_where_it_stood",
+    "tests/probes/test_runner.py::test_no_deadline_is_put_off_beyond_the_time_of_all",
+    "tests/probes/test_runner.py::test_nothing_of_the_tree_is_left_running",
+    "tests/probes/test_runner.py::test_one_that_waits_for_ever_is_ended_all_the_same",
+    "tests/probes/test_runner.py::test_shared_memory_of_the_tree_goes_with_it_and_no_other",
+    "tests/probes/test_runner.py::test_waiting_for_a_processor_that_others_keep_busy_is_no_hang",
+    "tests/probes/test_runner.py::test_what_a_child_waits_for_a_processor_puts_off_its_end_unless_that_was_asked_for",
     "tests/redact/test_canaries.py",
     "tests/refresh/test_command.py::test_an_index_that_does_not_answer_leaves_every_table_as_it_was",
     "tests/report/test_every_report.py",
@@ -26,4 +38,6 @@ LONG = (
     "tests/test_cli.py::test_streams_that_are_closed_are_nobodys_else",
     "tests/test_docs.py",
     "tests/test_reads.py::test_no_pass_survives_the_loss_of_a_fact_that_it_read",
+    "tests/test_trapped_folder.py",
+    "tests/watch/test_hook.py",
 )

@@ -44,10 +44,7 @@ def _shown(value: str) -> list[Span]:
     """Where a text shows by itself that there is a secret, in one of its readings; they are kept in mind."""
     searched = _searched_before(value) if len(value) <= _OFTEN_MET else _searched(value)
     return [
-        span
-        for reading, spans in searched
-        for found in _learned(reading.text, spans)
-        for span in reading.back(found)
+        span for reading, spans in searched for found in _learned(reading.text, spans) for span in reading.back(found)
     ]
 
 
