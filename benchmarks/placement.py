@@ -263,12 +263,13 @@ def cluster(python: Path, nodes: Nodes) -> Iterator[Any]:
         subprocess.Popen(command, env={**os.environ, "RAY_TMPDIR": folder, **QUIET}, **pipes) as driver,
     ):
         assert driver.stdin is not None and driver.stdout is not None
+        orders, answers = driver.stdin, driver.stdout
 
         def told(order: str = "", groups: Any = ()) -> Any:
             if order:
-                driver.stdin.write(json.dumps([order, groups]).encode() + b"\n")  # type: ignore[union-attr]
-                driver.stdin.flush()  # type: ignore[union-attr]
-            return json.loads(driver.stdout.readline() or "null")  # type: ignore[union-attr]
+                orders.write(json.dumps([order, groups]).encode() + b"\n")
+                orders.flush()
+            return json.loads(answers.readline() or "null")
 
         try:
             yield told(), told

@@ -109,8 +109,8 @@ def join_results(
 
 
 def _run_detector(check: Check, detector: Detector, case: Case, known: Knows) -> CheckResult:
-    def result(outcome: Outcome, reason: str | None = None, **more: object) -> CheckResult:
-        return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)  # type: ignore[arg-type]
+    def result(outcome: Outcome, reason: str | None = None, **more: Any) -> CheckResult:
+        return CheckResult(code=check.code, name=check.name, outcome=outcome, reason=reason, **more)
 
     with reads.listening() as read:
         try:

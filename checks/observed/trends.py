@@ -97,11 +97,13 @@ def _range(high: float | None, low: float | None) -> float | None:
 
 
 def _at_least(value: float | None, bound: float) -> bool | None:
-    return None if _finite(value) is None else value >= bound  # type: ignore[operator]
+    known = _finite(value)
+    return None if known is None else known >= bound
 
 
 def _at_most(value: float | None, bound: float) -> bool | None:
-    return None if _finite(value) is None else value <= bound  # type: ignore[operator]
+    known = _finite(value)
+    return None if known is None else known <= bound
 
 
 def trailing(reported: dict[int, bool], wanted: bool) -> list[int]:

@@ -72,7 +72,7 @@ def _newest(world: World, name: str, demands: tuple[Demand, ...]) -> str | None:
             release.version
             for release in reversed(declarations.releases(name))
             if all(demand.admits(release.version) for demand in demands) and world.runs(release.python)
-            if not release.yanked and not parsed(release.version).is_prerelease  # type: ignore[union-attr]
+            if not release.yanked and (found := parsed(release.version)) is not None and not found.is_prerelease
         ),
         None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable, NotChecked
@@ -82,11 +83,11 @@ def phases(case: Case) -> tuple[Phase, ...]:
     return update, Phase("rollout", (share, *rests, context))
 
 
-def fitting_share(case: Case, **changes: object) -> float | None:
+def fitting_share(case: Case, **changes: Any) -> float | None:
     """The largest share of a device, up to the present one, that leaves room for a trainer with ``changes`` (fields of
     :class:`~rldoctor.knowledge.memory.Training`); None where weights and one sequence do not fit into it."""
     plan, engine = plan_of(case), memory_plan.engine(case)
-    states = memory.states(replace(memory_plan.training(case), **changes))  # type: ignore[arg-type]
+    states = memory.states(replace(memory_plan.training(case), **changes))
     beside = states.total + sum(part.size for part in _logits(case, plan))
     if memory_plan.engine_sleeps(plan):
         beside = 0.0 if _leaves(plan) else states.resting
@@ -105,9 +106,9 @@ def _leaves(plan: RolloutPlan) -> bool:
     return bool(plan.value("sleep.trainer")) or memory_plan.habits(plan).leaves_device
 
 
-def trainer_fits(case: Case, **changes: object) -> bool:
+def trainer_fits(case: Case, **changes: Any) -> bool:
     """Whether a trainer with ``changes`` fits on a device of its own, with room for activations."""
-    states = memory.states(replace(memory_plan.training(case), **changes))  # type: ignore[arg-type]
+    states = memory.states(replace(memory_plan.training(case), **changes))
     return states.total + memory.CONTEXT + MARGIN <= memory_plan.device_memory(case)
 
 

@@ -307,6 +307,5 @@ def _contains(specifier: str, version: str, whole: bool = False) -> bool:
 
 def _ordered(specifier: str) -> str:
     """A specifier as people write it: the lower bound, the upper bound, then what is left out."""
-    rank = {">=": 0, ">": 0, "==": 0, "===": 0, "~=": 0, "<": 1, "<=": 1, "!=": 2}
     parts = [part.strip() for part in specifier.split(",") if part.strip()]
-    return ",".join(sorted(parts, key=lambda part: rank.get(re.match(r"[=<>~!]+", part).group(), 3)))  # type: ignore[union-attr]
+    return ",".join(sorted(parts, key=lambda part: (part.startswith("!"), part.startswith("<"))))

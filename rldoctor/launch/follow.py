@@ -530,9 +530,15 @@ def _exported(command: Command, file: str, reader: Reader) -> dict[str, Native]:
 
 def _native(name: str, variable: Variable, file: str) -> Native:
     own = variable.words[0].file if variable.words else ""
-    place = {"file": (own or file) if variable.line else "", "line": variable.line}
-    raw = variable.words[0].raw if variable.words else ""
-    return Native(key=name, spelled=name, value=variable.value, form=Form.VARIABLE, raw=raw, **place)  # type: ignore[arg-type]
+    return Native(
+        key=name,
+        spelled=name,
+        value=variable.value,
+        form=Form.VARIABLE,
+        raw=variable.words[0].raw if variable.words else "",
+        file=(own or file) if variable.line else "",
+        line=variable.line,
+    )
 
 
 def _variable_of(source: Source, name: str, word: Word) -> Native:

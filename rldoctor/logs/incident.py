@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rldoctor.logs.dating import dated, version_of
 from rldoctor.logs.departures import PARENTS, departures
@@ -74,20 +75,22 @@ def _incident(
     runs: int,
 ) -> Incident:
     partial = next((piece.record.partial for piece in slices if piece.record.partial), None)
-    common = {
-        "framework": framework_of((frame.file for frame in _frames(verdicts)), _texts(slices)),
-        "versions": versions,
-        "run": run,
-        "runs": runs,
-        "partial": partial,
-    }
+    common = Incident(
+        kind="unknown",
+        framework=framework_of((frame.file for frame in _frames(verdicts)), _texts(slices)),
+        versions=versions,
+        run=run,
+        runs=runs,
+        partial=partial,
+    )
     if shown is None:
-        return Incident(kind="unknown", **common)  # type: ignore[arg-type]
+        return common
     link = telling(shown.exception)
     own = link.user_frame or next((x.user_frame for x in shown.exception.chain if x.user_frame), None)
     first_rank = _departed(departed) or _silent(verdicts) or _first_rank(shown, slices)
     failed = by_process(verdicts.failures, shown, first_rank)
-    return Incident(
+    return replace(
+        common,
         kind="crashed",
         first_rank=first_rank,
         stage=_stage(shown),
@@ -99,7 +102,6 @@ def _incident(
         unharmed=unharmed(slices, failed),
         source=shown.exception.source,
         line=link.line or shown.number,
-        **common,  # type: ignore[arg-type]
     )
 
 

@@ -39,8 +39,8 @@ def find(text: str) -> Iterator[Span]:
             continue
         secret = {}
         for at in _beginnings(line):
-            if secret := _secret_columns(line[at:]):
-                between = _BETWEEN.search(line, at)[0]  # type: ignore[index]
+            if (gap := _BETWEEN.search(line, at)) and (secret := _secret_columns(line[at:])):
+                between = gap[0]
                 columns = line.count(between, at) + 1
                 break
 

@@ -128,9 +128,10 @@ def tree(value: T) -> T:
     """The same value with every text in it redacted: dictionaries (their keys are names), lists, tuples, and data
     classes, whose type stays."""
     known = memory.count()
-    clean = _tree(value)
-    # What one place told may stand without its name in a place before it.
-    return clean if memory.count() == known else _tree(clean)  # type: ignore[no-any-return]
+    clean: T = _tree(value)
+    if memory.count() != known:  # what one place told may stand without its name in a place before it
+        clean = _tree(clean)
+    return clean
 
 
 def _tree(value: Any) -> Any:

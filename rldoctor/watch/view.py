@@ -58,8 +58,10 @@ def screen(
     """A table of the metrics: the latest value, the least and the largest, and the trend; below it the memory of the
     run's devices. ``silent`` are the seconds since the last line."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column, justify in (("metric", "left"), ("now", "right"), ("least", "right"), ("most", "right"), ("", "left")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table.add_column("metric")
+    for column in ("now", "least", "most"):
+        table.add_column(column, justify="right")
+    table.add_column("")
     for key, title in SHOWN.items():
         if _has(metrics, key):
             values = metrics[key].values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import assigned
@@ -191,7 +192,7 @@ class Runner(Builtins):
             if verdict is False:
                 self._leave_out(node, names)
                 continue
-            open_choices.append(lambda body=body: self.sequence(body))  # type: ignore[misc]
+            open_choices.append(partial(self.sequence, body))
             if verdict:
                 break
         else:
@@ -339,7 +340,7 @@ class Runner(Builtins):
             if index and child.type in ("command", "redirected_statement"):
                 given = piped(self.expander, nodes[index - 1 : index], given)
                 source = None if given is None else self._from_text(given)
-            self.apart(lambda child=child, source=source: self._statement(child, background, source))  # type: ignore[misc]
+            self.apart(partial(self._statement, child, background, source))
 
     def _from_text(self, text: str) -> Source:
         """A text that a command reads, at the line of the script on which it stands, where it does."""

@@ -64,8 +64,7 @@ def _assign(raw: bytes, node: Node, write: Write) -> bytes:
     if write.remove:
         parent = node.parent
         if parent is not None and parent.type == "command":
-            end = node.end_byte + len(re.match(rb"(?:[ \t]|\\\r?\n)*", raw[node.end_byte :])[0])  # type: ignore[index]
-            return raw[: node.start_byte] + raw[end:]
+            return raw[: node.start_byte] + re.sub(rb"\A(?:[ \t]|\\\r?\n)*", b"", raw[node.end_byte :])
         whole = parent if parent is not None and parent.type == "declaration_command" else node
         if whole.named_child_count > 1 and whole is not node:
             raise CannotEdit(f"line {write.line} sets several variables")

@@ -148,8 +148,14 @@ class TRL(Dialect):
         for name in (name for name, prefix in self.calls.items() if prefix == "trainer."):
             for call in python.calls(name):
                 if call.positionals and isinstance(call.positionals[0], str):
-                    place = {"file": python.source.file, "line": call.line, "form": Form.KEYWORD, "group": name}
-                    yield Native(key="trainer.model", value=call.positionals[0], **place)  # type: ignore[arg-type]
+                    yield Native(
+                        key="trainer.model",
+                        value=call.positionals[0],
+                        file=python.source.file,
+                        line=call.line,
+                        form=Form.KEYWORD,
+                        group=name,
+                    )
 
     def collected(self, launch: Launch) -> Iterator[Native]:
         """What stands in the script, in the YAML that ``--config`` names, on the command line; the last wins. A script

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from typing import Any
 
 from running_engine import Request, RunningEngine, rows
@@ -54,7 +54,7 @@ class RunningAsyncEngine(RunningEngine):
         self._count += 1
         return f"{name}-{self._count}"
 
-    def stream(self, prompt: Sequence[int], given: Mapping[str, Any], request_id: str) -> AsyncIterator[Any]:
+    def stream(self, prompt: Sequence[int], given: Mapping[str, Any], request_id: str) -> AsyncGenerator[Any, None]:
         """The outputs of one request as they come; ``given`` are arguments of SamplingParams, ``output_kind`` by its
         name."""
         from vllm import SamplingParams
@@ -62,7 +62,9 @@ class RunningAsyncEngine(RunningEngine):
 
         kind = RequestOutputKind[given.get("output_kind", "CUMULATIVE")]
         parameters = SamplingParams(**{**given, "output_kind": kind})
-        stream: AsyncIterator[Any] = self.engine.generate({"prompt_token_ids": list(prompt)}, parameters, request_id)
+        stream: AsyncGenerator[Any, None] = self.engine.generate(
+            {"prompt_token_ids": list(prompt)}, parameters, request_id
+        )
         return stream
 
     def processes(self, patience: float = 0.0) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from report import chain
@@ -177,7 +177,12 @@ class Traffic:
                 self.errors.append(error)
 
     async def _consume(
-        self, stream: AsyncIterator[Any], row: dict[str, Any], number: int, identity: str, heard: asyncio.Event | None
+        self,
+        stream: AsyncGenerator[Any, None],
+        row: dict[str, Any],
+        number: int,
+        identity: str,
+        heard: asyncio.Event | None,
     ) -> None:
         kind, bored = row["kind"], False
         async for output in stream:
@@ -191,9 +196,11 @@ class Traffic:
             if kind == "abort":
                 await self.running.engine.abort(identity)
             elif kind == "cancel":
-                asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)  # type: ignore[union-attr]
+                task = asyncio.current_task()
+                assert task is not None
+                asyncio.get_running_loop().call_soon(task.cancel)
             elif kind == "leave":
-                await stream.aclose()  # type: ignore[attr-defined]
+                await stream.aclose()
                 row["ended"] = "left"
                 return
         row["ended"] = "answered"

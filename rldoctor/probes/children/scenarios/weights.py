@@ -15,6 +15,7 @@ start and with the old weights back), ``again`` (rows of the seen prompts then, 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -177,7 +178,7 @@ class _Play:
         reported = {}
         for what, (label, tensor) in wrong.items():
             before, kept = self._score(), Snapshot(self.sync.model)
-            raised = _attempt(lambda pair=(label, tensor): self.sync.send([pair]))  # type: ignore[misc]
+            raised = _attempt(functools.partial(self.sync.send, [(label, tensor)]))
             after = None if raised else self._score()
             sent = f"{label} {list(tensor.shape)}"
             reported[what] = {"sent": sent, "exceptions": raised, "before": before, "after": after}
