@@ -215,11 +215,13 @@ class Dialect:
         for native in launch.variables.values():
             if (rule := self.rule(f"env:{native.key}")) is not None:
                 draft.take(native, rule[0], rule[1].canonical(native.value), Source.ENVIRONMENT)
-        for native in self.natives(launch):
-            self.take(draft, native)
+        natives = self.natives(launch)
+        # What may hide options is known before any is called unknown.
         for word in launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).positionals:
             if isinstance(word.value, Unresolved) and word.veiled and not _STARTED_WITH.match(word.raw):
                 launch.miss(f"{word.raw} may hold more options ({word.value.why})")
+        for native in natives:
+            self.take(draft, native)
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")

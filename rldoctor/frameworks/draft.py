@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
@@ -61,6 +62,17 @@ class Draft:
         """The value so far; ``default`` where it is absent, null or unknown."""
         setting = self.settings.get(option)
         return default if setting is None or setting.value is None else setting.value
+
+    def usual(self, option: str, value: Any) -> Any:
+        """The value so far; ``value`` where nothing is given and all of the launch was read, None where it was not."""
+        if not self.is_open(option):
+            return self.value(option)
+        return None if self._doubt(option, value) is not None else value
+
+    def ranks(self, *options: str) -> int | None:
+        """The product of sizes that are 1 unless the launch says otherwise; None where one of them is not known."""
+        sizes = [self.usual(option, 1) for option in options]
+        return None if None in sizes else math.prod(sizes)
 
     def is_open(self, option: str) -> bool:
         """Whether a derivation may fill ``option``: nothing is known of it, or it was given as null."""

@@ -201,7 +201,9 @@ def share_includes_trainer(case: Case) -> bool:
 
 
 def _adapters(plan: RolloutPlan) -> bool:
-    enabled = plan.value("lora.enabled")
+    enabled, rank = plan.value("lora.enabled"), plan.settings.get("lora.rank")
+    if enabled is None and rank is not None and rank.unknown is not None:
+        raise NotChecked(f"whether adapters are trained or the whole model is not known: {rank.unknown}")
     if enabled is None:
         return bool(plan.value("lora.rank")) or plan.value("trainer.full") is False
     return bool(enabled)

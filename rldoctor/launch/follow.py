@@ -204,6 +204,8 @@ def _shell(
 _RAY_PORTS = ("ray.head_port", "ray.joined_port")
 # Options with which every program only tells how it is used.
 _HELP = ("--help", "-h")
+# What they are given is text, even where it looks like the options of a launch.
+_PRINTERS = ("echo", "printf")
 
 
 def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer: int) -> Iterator[Launch]:
@@ -220,6 +222,8 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
             launch.dropped += [word.text.partition("=")[0] for word in command.words]
             continue
         launch = None
+        if command.words[0].value in _PRINTERS:
+            continue
         program = unwrap(command.words, source.file, reader.files)
         if program is None:
             continue

@@ -193,3 +193,10 @@ class RolloutPlan:
         if given and default is not None:
             reads.end(f"plan.{self.role}.{name}")
         return default if setting is None or setting.value is None else setting.value
+
+    def usual(self, name: str, default: Any) -> Any:
+        """Like :meth:`value`, but None where even the default is not known: what the launch leaves out may stand in
+        what could not be read."""
+        setting = self.settings.get(name)
+        hidden = setting is not None and setting.unknown is not None and setting.source is Source.DEFAULT
+        return None if hidden else self.value(name, default)

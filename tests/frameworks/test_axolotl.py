@@ -152,6 +152,13 @@ def test_a_misspelled_key_is_named_and_one_that_may_be_a_plugins_is_not(launches
     ]
 
 
+def test_a_slip_of_another_releases_key_is_named(launches: Launches) -> None:
+    typo = CONFIG.replace("  temperature: 0.7\n", "  vllm_gpu_memory_utilisation: 0.4\n")
+    for release in ("0.6.0", "0.18.0"):
+        (plan,) = launches({"config.yaml": typo}, **VERSIONS | {"axolotl": release})
+        assert "trl.vllm_gpu_memory_utilisation" in [one.key for one in plan.unknown]
+
+
 def test_a_key_of_another_release_is_dropped_without_a_word(launches: Launches) -> None:
     old = CONFIG.replace("  temperature: 0.7\n", "  temperature: 0.7\n  vllm_gpu_memory_utilization: 0.4\n")
     (plan,) = launches({"config.yaml": old}, **VERSIONS | {"axolotl": "0.12.0"})

@@ -170,6 +170,14 @@ UNKNOWN_VALUES = {
         "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model Qwen/Qwen3-4B --use_vllm true --vllm_mode server "
         "--vllm_server_host $HOST --per_device_train_batch_size 8 --num_generations 8\n"
     ),
+    "slime, an option": (
+        "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint /opt/Qwen3-4B "
+        "--rollout-batch-size 32 $MORE --global-batch-size 128\n"
+    ),
+    "openrlhf, the estimator": (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 "
+        "--pretrain Qwen/Qwen3-4B --n_samples_per_prompt 1 --rollout_batch_size 128 --train_batch_size 128 $MORE\n"
+    ),
     "slime": (
         "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint /opt/Qwen3-4B "
         "--rollout-batch-size 16 --n-samples-per-prompt $SAMPLES --global-batch-size 128\n"
@@ -186,4 +194,4 @@ UNKNOWN_VALUES = {
 
 @pytest.mark.parametrize("framework", UNKNOWN_VALUES)
 def test_a_value_that_is_not_known_is_not_a_missing_one(framework: str, tmp_path: Path) -> None:
-    assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], LAUNCHES[framework][2]) == set()
+    assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], LAUNCHES[framework.partition(",")[0]][2]) == set()

@@ -95,8 +95,14 @@ def test_one_of_several_types_need_not_be_a_choice(launches: Launches) -> None:
 
 
 def test_a_class_of_plain_fields_takes_anything(launches: Launches) -> None:
-    script = "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig(output_dir='o', vllm_mode='colocated')\n"
+    script = "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig(output_dir='o', loss_type='colocated')\n"
     assert refused(launches, script, "train.py", trl="0.24.0", transformers="4.57.1") == []
+
+
+def test_a_slip_of_a_name_that_the_trainer_asks_for(launches: Launches) -> None:
+    script = "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig(use_vllm=True, vllm_mode='colocated')\n"
+    (found,) = refused(launches, script, "train.py", trl="1.9.0", transformers="5.5.4")
+    assert (found.key, found.accepted[0]) == ("vllm_mode", "colocate")
 
 
 def test_the_finding_names_what_is_taken_and_writes_what_was_meant(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def test_keys_that_the_configuration_lacks_are_refused(launches: Launches, main:
     assert unknown(launches, f"{main} {key}=1", version) == [key]
 
 
+def test_unread_words_may_name_the_configuration_that_has_the_key(launches: Launches) -> None:
+    key = "actor_rollout_ref.actor.megatron.param_offload"
+    assert unknown(launches, f"{MAIN} $MORE {key}=True", "0.6.1") == []
+    assert unknown(launches, f"{MAIN} --config-name=ppo_trainer $MORE {key}=True", "0.6.1") == [key]
+    assert unknown(launches, f"{MAIN} $MORE {key[:-1]}=True", "0.6.1") == [key[:-1]]
+
+
 @pytest.mark.parametrize(
     ("engine", "offload", "dtype"),
     [

@@ -428,3 +428,10 @@ def test_a_text_for_another_shell_keeps_what_nobody_knows(tmp_path: Path) -> Non
     found = plan(tmp_path, {"run.sh": text})
     assert found.value("lengths.prompt") == 512
     assert any("$MORE may hold more options" in note.text for note in found.notes)
+
+
+@pytest.mark.parametrize("printing", ["echo", "printf '%s\\n'"])
+def test_options_that_are_printed_start_nothing(tmp_path: Path, printing: str) -> None:
+    options = "data.train_batch_size=64 data.max_prompt_length=512 actor_rollout_ref.rollout.n=4"
+    text = f"{printing} {options}\n{printing} {options} | xargs python3 -m verl.trainer.main_ppo\n"
+    assert plan(tmp_path, {"run.sh": text}).value("lengths.prompt") == 512

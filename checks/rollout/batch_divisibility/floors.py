@@ -82,7 +82,8 @@ def _completions(plan: RolloutPlan) -> int | None:
     mini = plan.value(MINI)
     if not mini or (plan.framework == "verl" and replaced_workers(plan)):
         return None
-    return int(mini) * (plan.value(GROUP, 1) or 1)
+    group = plan.usual(GROUP, 1)
+    return int(mini) * group if group else None
 
 
 def _grouped(plan: RolloutPlan) -> int | None:
@@ -90,7 +91,7 @@ def _grouped(plan: RolloutPlan) -> int | None:
     group: int | None = plan.value(GROUP)
     # Of a student that learns from a teacher's distribution the reward is none of the signal.
     distils = any(given.key.startswith("distillation") for given in plan.given)
-    return group if plan.value("trainer.algorithm", "grpo") in GROUPED and not distils else None
+    return group if plan.usual("trainer.algorithm", "grpo") in GROUPED and not distils else None
 
 
 def _compared(plan: RolloutPlan) -> int | None:
@@ -101,7 +102,7 @@ def _compared(plan: RolloutPlan) -> int | None:
         "prime-rl": given.get("orchestrator.algo.type", "grpo") in ("grpo", "echo", "max_rl")
         and not any(key.startswith("orchestrator.advantage") for key in given)
         and not any({"group_size", "algo"} & set(row) for row in sources or () if isinstance(row, dict)),
-        "slime": plan.value("trainer.algorithm", "grpo") in ("grpo", "gspo")
+        "slime": plan.usual("trainer.algorithm", "grpo") in ("grpo", "gspo")
         and "disable_rewards_normalization" not in given,
         "ROLL": "num_return_sequences_in_group" in given
         and (plan.value("trainer.algorithm") == "grpo" or given.get("norm_mean_type") == "group"),

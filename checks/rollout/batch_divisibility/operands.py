@@ -63,8 +63,10 @@ def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
     setting = plan.get(GENERATION)
     if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
         return setting.value, f"generation batch {setting.value}"
-    step, steps = per_step(plan), plan.value(STEPS) or plan.value(ACCUMULATION) or 1
-    return (step[0] * steps, f"{step[1]} x {counted(steps, 'step')}") if step else None
+    step, steps = per_step(plan), plan.usual(STEPS, 0)
+    if steps == 0:
+        steps = plan.usual(ACCUMULATION, 1)
+    return (step[0] * steps, f"{step[1]} x {counted(steps, 'step')}") if step and steps else None
 
 
 def evaluation(plan: RolloutPlan) -> tuple[int, str] | None:
@@ -83,7 +85,7 @@ def evaluated_group(plan: RolloutPlan) -> tuple[int, str] | None:
 
 
 def rollout(plan: RolloutPlan) -> tuple[int, str] | None:
-    prompts, group = plan.value(PROMPTS), plan.value(GROUP, 1)
+    prompts, group = plan.value(PROMPTS), plan.usual(GROUP, 1)
     return (prompts * group, f"{prompts} prompts x {group}") if prompts and group else None
 
 
@@ -92,8 +94,8 @@ def devices(plan: RolloutPlan) -> tuple[int, str] | None:
     devices = plan.value("placement.trainer_gpus") or ranks_of(plan)
     model = 1
     for option in ("parallel.tensor", "parallel.pipeline", "parallel.context"):
-        model *= plan.value(option) or 1
-    if not devices or devices % model:
+        model *= plan.usual(option, 1) or 0
+    if not devices or not model or devices % model:
         return None
     return devices // model, f"{devices} devices" + (f" / {model} model parallel ranks" if model > 1 else "")
 
@@ -132,11 +134,11 @@ def sharing(plan: RolloutPlan) -> tuple[int, str] | None:
 
 def data_ranks(plan: RolloutPlan) -> int | None:
     """The ranks among which the trainer divides a batch: those of one sequence share theirs."""
-    devices, sequence = plan.value("placement.trainer_gpus"), plan.value("parallel.sequence", 1) or 1
+    devices, sequence = plan.value("placement.trainer_gpus"), plan.usual("parallel.sequence", 1)
     reported = plan.value("parallel.data")
     if reported:
         return int(reported)
-    return devices // sequence if devices and devices % sequence == 0 else None
+    return devices // sequence if devices and sequence and devices % sequence == 0 else None
 
 
 def replaced_workers(plan: RolloutPlan) -> bool:
@@ -149,8 +151,8 @@ def replaced_workers(plan: RolloutPlan) -> bool:
 
 def share(plan: RolloutPlan) -> tuple[int, str] | None:
     """The completions of a mini batch that one rank trains on; None where none is left, which is another finding."""
-    mini, group, ranks = plan.value(MINI), plan.value(GROUP, 1) or 1, data_ranks(plan)
-    if not mini or not ranks or (plan.framework == "verl" and replaced_workers(plan)):
+    mini, group, ranks = plan.value(MINI), plan.usual(GROUP, 1), data_ranks(plan)
+    if not mini or not group or not ranks or (plan.framework == "verl" and replaced_workers(plan)):
         return None
     share = mini * group // ranks
     return (share, f"{mini} prompts x {group} / {ranks} ranks") if share else None
@@ -162,15 +164,15 @@ COUNTED = ("fsdp", "fsdp2", "megatron")
 
 def mini_batch(plan: RolloutPlan) -> tuple[int, str] | None:
     """The completions of a mini batch, which the workers of verl from 0.8 on divide among their ranks."""
-    mini, group = plan.value(MINI), plan.value(GROUP, 1) or 1
-    counted_here = validates(plan) and plan.value("trainer.strategy", "fsdp") in COUNTED
-    return (mini * group, f"{mini} prompts of a mini batch x {group}") if mini and counted_here else None
+    mini, group = plan.value(MINI), plan.usual(GROUP, 1)
+    counted_here = validates(plan) and plan.usual("trainer.strategy", "fsdp") in COUNTED
+    return (mini * group, f"{mini} prompts of a mini batch x {group}") if mini and group and counted_here else None
 
 
 def mini_ranks(plan: RolloutPlan) -> tuple[int, str] | None:
     """The ranks that they are divided among: those of one model or one sequence share theirs."""
-    ranks, sequence = devices(plan), plan.value("parallel.sequence", 1) or 1
-    if ranks is None or ranks[0] % sequence:
+    ranks, sequence = devices(plan), plan.usual("parallel.sequence", 1)
+    if ranks is None or not sequence or ranks[0] % sequence:
         return None
     return ranks[0] // sequence, ranks[1] + (f" / {sequence} ranks of a sequence" if sequence > 1 else "")
 
@@ -201,10 +203,16 @@ def critics_mini(plan: RolloutPlan) -> tuple[int, str] | None:
 
 def critics_share(plan: RolloutPlan) -> tuple[int, str] | None:
     """The completions of a mini batch of the value model that one of its ranks trains on."""
-    mini, group = critics_mini(plan), plan.value(GROUP, 1) or 1
+    mini, group = critics_mini(plan), plan.usual(GROUP, 1)
     ranks = (plan.value("placement.roles") or {}).get("critic") or plan.value("placement.trainer_gpus")
     sequence = plan.value("parallel.critic_sequence", 1) or 1
-    if mini is None or not ranks or ranks % sequence or (plan.framework == "verl" and replaced_workers(plan)):
+    if (
+        mini is None
+        or not group
+        or not ranks
+        or ranks % sequence
+        or (plan.framework == "verl" and replaced_workers(plan))
+    ):
         return None
     share = mini[0] * group // (ranks // sequence)
     return (share, f"{mini[0]} prompts x {group} / {ranks // sequence} ranks of the value model") if share else None

@@ -13,7 +13,7 @@ import msgspec
 from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
-from ..batch_divisibility.operands import validates
+from ..batch_divisibility.operands import per_step, validates
 
 MODE = "placement.mode"
 
@@ -186,6 +186,15 @@ def _nothing_left(plan: RolloutPlan) -> bool:
     return theirs is not None and theirs >= each if nodes == 1 else taken is not None and taken >= nodes
 
 
+def _two_generation_batches(plan: RolloutPlan) -> bool:
+    """A generation batch beside steps per generation that come to another, both said by the launch."""
+    batch, steps = plan.get("batch.generation"), plan.get("batch.steps_per_generation")
+    step = per_step(plan)
+    if batch is None or steps is None or step is None or {batch.source, steps.source} != {"given"}:
+        return False
+    return bool(batch.value) and bool(steps.value) and batch.value != step[0] * steps.value
+
+
 def _longer_than_trained(plan: RolloutPlan) -> bool:
     """Samples of more tokens than the trainer takes, both said by the launch."""
     trained = _given(plan, "trainer.model.seq_len")
@@ -216,6 +225,20 @@ WRITTEN = (
                 "cluster.num_nodes, or with one node its gpus_per_node below cluster.gpus_per_node"
             ),
             Fix(title="or share them: policy.generation.colocated.enabled=true"),
+        ),
+    ),
+    # swift/rlhf_trainers/args_mixin.py, _init_generation_batch_params
+    Conflict(
+        ("ms-swift",),
+        "ms-swift",
+        ">=4.2",
+        _two_generation_batches,
+        "generation_batch_size is not per_device_train_batch_size x processes x steps_per_generation: ms-swift refuses "
+        "the two together unless they are equal",
+        ("batch.generation", "batch.steps_per_generation", "batch.per_device", "process.nproc"),
+        (
+            Fix.unsafe("give the steps alone, from which the batch follows", {"batch.generation": None}),
+            Fix.unsafe("or the batch alone", {"batch.steps_per_generation": None}),
         ),
     ),
     # prime_rl: rl.py, then utils/validation.py (validate_shared_seq_len)

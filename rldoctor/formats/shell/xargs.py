@@ -14,6 +14,8 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.records import dataclass
 
 MAX_RUNS = 16
+# More words than any launch has.
+MAX_WORDS = 4096
 # Options that change neither what is started nor with which words.
 _FLAGS = re.compile(r"-[rtxpo]+|--no-run-if-empty|--verbose|--exit")
 _VALUED = re.compile(r"(?:-([IindPLl0])|--(replace|max-args|delimiter|max-procs|max-lines|null))=?(.*)")
@@ -52,13 +54,14 @@ def runs(expander: Expander, words: Sequence[Word], given: str | None) -> Runs |
         return None
     abreast = options.get("P", "1") != "1"
     items = _items(given, options)
-    if items is None or len(items) > MAX_RUNS:
-        return Runs([_unread(expander, rest, options.get("I", ""))])
-    if (mark := options.get("I")) is not None:
+    mark = options.get("I")
+    most = "1" if mark is not None else options.get("n") or options.get("L") or ""
+    size = int(most) if re.fullmatch(r"[1-9]\d{0,5}", most) else MAX_WORDS
+    parts = [] if items is None else [items[at : at + size] for at in range(0, len(items), size)]
+    if items is None or len(parts) > MAX_RUNS or len(items) > MAX_WORDS:
+        return Runs([_unread(expander, rest, mark or "")])
+    if mark is not None:
         return Runs([[_filled(expander, word, mark, item) for word in rest] for (item,) in items], abreast)
-    most = options.get("n") or options.get("L") or ""
-    size = int(most) if re.fullmatch(r"[1-9]\d{0,5}", most) else len(items) or 1
-    parts = [items[at : at + size] for at in range(0, len(items), size)]
     line = rest[0].line
     return Runs(
         [[*rest, *(_word(expander, word, line) for item in part for word in item)] for part in parts or [[]]], abreast

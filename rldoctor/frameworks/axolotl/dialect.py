@@ -12,13 +12,14 @@ from rldoctor.formats.yaml.reader import YamlFile
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
 from rldoctor.frameworks.vllm.seeds import derive_own
-from rldoctor.plan.model import Form, Place
+from rldoctor.plan.model import Form, Place, UnknownOption
 
 _SAMPLES = ("grpo", "gdpo", "ebft")
 # What GRPOConfig is given of the `vllm:` section in colocate mode (core/trainers/grpo/__init__.py).
@@ -230,6 +231,12 @@ def _its_server(draft: Draft) -> None:
             draft.take(native, str(row), native.value)
 
 
+def _is_slip(one: UnknownOption) -> bool:
+    """Whether the name was meant to be one that some release has."""
+    names = [*one.nearest, *OptionTable.load("axolotl").nearest(one.key, None)]
+    return bool(get_close_matches(one.key, names, 1, MISSPELLED))
+
+
 class Axolotl(Dialect):
     name, owner = "axolotl", "axolotl"
     entries = ("axolotl train", "axolotl vllm-serve", "axolotl.cli.train", "axolotl.cli.vllm_serve", "axolotl.cli.main")
@@ -240,15 +247,11 @@ class Axolotl(Dialect):
     derivations = (_trainer,)
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """A misspelled name, or one of another release: pydantic drops what it does not know, and plugins bring keys of
-        their own."""
+        """A misspelled name, of this release or another, or one of another release: pydantic drops what it does not
+        know, and plugins bring keys of their own."""
         found = len(draft.unknown)
         super().check_known(draft, native)
-        draft.unknown[found:] = [
-            one
-            for one in draft.unknown[found:]
-            if one.since or one.until or get_close_matches(one.key, one.nearest, 1, MISSPELLED)
-        ]
+        draft.unknown[found:] = [one for one in draft.unknown[found:] if one.since or one.until or _is_slip(one)]
 
     def claims(self, launch: Launch) -> int:
         """Its commands and its YAML, where the run samples."""

@@ -88,8 +88,10 @@ def engine(draft: Draft) -> None:
             "engine.dtype", "bfloat16", "weights of precision fp8 are quantized from it", "engine.quantization"
         )
     draft.derive("engine.enable_sleep_mode", True, "fixed by NeMo-RL")
-    ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
-    draft.override("engine.distributed_executor_backend", "ray" if ranks > 1 else None, f"{ranks} ranks per engine")
+    ranks = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
+    if ranks is not None:
+        executor = "ray" if ranks > 1 else None
+        draft.override("engine.distributed_executor_backend", executor, f"{ranks} ranks per engine")
     if draft.value("model.overrides") and between(draft, OWNER, "0.4"):
         draft.derive("engine.hf_overrides", draft.value("model.overrides"), "hf_config_overrides", "model.overrides")
     _releases(draft)

@@ -82,8 +82,8 @@ def _groups(draft: Draft) -> None:
     nodes where an engine spans several (vllm_generation.py)."""
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
     trainer, engine = draft.value("placement.trainer_gpus"), draft.value("placement.engine_gpus")
-    span = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
-    if not trainer or not engine:
+    span = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
+    if not trainer or not engine or span is None:
         return
 
     def cluster(devices: int, cpus: int, unified: bool) -> dict[str, Any]:
@@ -148,15 +148,13 @@ def _apart(draft: Draft, nodes: int, each: int, spared: int) -> None:
 def _engines(draft: Draft) -> None:
     # vllm_generation.py: dp_size = world_size // (tp_size * pp_size)
     devices = draft.value("placement.engine_gpus")
-    ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
+    ranks = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
     if devices and ranks and devices % ranks == 0:
         draft.derive(
             "placement.engines", devices // ranks, f"{devices} devices / {ranks}", "engine.tensor_parallel_size"
         )
     world = draft.value("placement.trainer_gpus")
-    model = 1
-    for name in ("tensor", "pipeline", "context"):
-        model *= draft.value(f"parallel.{name}", 1)
+    model = draft.ranks("parallel.tensor", "parallel.pipeline", "parallel.context")
     if world and model and world % model == 0 and draft.value("trainer.strategy"):
         # lm_policy.py: dp = world / (pp * cp * tp)
         draft.derive(

@@ -141,14 +141,13 @@ def _placement(draft: Draft) -> None:
     engine, trainer = (devices(draft.native(f"{role}.device_mapping")) for role in (_INFER, _TRAIN))
     if trainer:
         draft.derive("placement.trainer_gpus", len(trainer), "actor_train.device_mapping")
-        model = [draft.value(f"parallel.{name}", 1) for name in ("tensor", "pipeline", "context", "sequence")]
-        ranks = model[0] * model[1] * model[2] * model[3]
-        if len(trainer) % ranks == 0:
+        ranks = draft.ranks("parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.sequence")
+        if ranks and len(trainer) % ranks == 0:
             draft.derive("parallel.data", len(trainer) // ranks, f"{len(trainer)} devices / {ranks}")
     if not engine:
         return
     draft.derive("placement.engine_gpus", len(engine), "actor_infer.device_mapping")
-    size = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
+    size = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
     if size and len(engine) % size == 0:
         how = f"{len(engine)} devices / {size}"
         draft.derive("placement.engines", len(engine) // size, how, "engine.tensor_parallel_size")

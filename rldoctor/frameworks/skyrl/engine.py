@@ -81,10 +81,10 @@ def engine(draft: Draft) -> None:
         if not draft.value("env.VLLM_USE_V1"):
             draft.override("env.VLLM_USE_V1", "1", "SkyRL sets it where it is not set")
     if shared is False:
-        ranks = draft.value("engine.tensor_parallel_size", 1) * draft.value("engine.pipeline_parallel_size", 1)
-        how = f"{ranks} ranks per engine"
+        ranks = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
+        executor = None if ranks is None else "uni" if ranks == 1 else "ray"
         draft.override(
-            "engine.distributed_executor_backend", "uni" if ranks == 1 else "ray", how, "engine.tensor_parallel_size"
+            "engine.distributed_executor_backend", executor, f"{ranks} ranks per engine", "engine.tensor_parallel_size"
         )
         draft.derive("engine.max_logprobs", 1, "fixed by SkyRL")
         _twice(draft)

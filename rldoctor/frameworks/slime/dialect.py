@@ -134,11 +134,11 @@ def _engine(draft: Draft) -> None:
 def _seeds(draft: Draft) -> None:
     """sglang_engine.py: ``args.seed + rank``, where an engine has a rank on each of its nodes; sglang_rollout.py seeds
     requests only where inference is to be deterministic."""
-    base = draft.value("seed.trainer", 1234)
+    base = draft.usual("seed.trainer", 1234)
     draft.derive("seed.engine", base, "--seed", "seed.trainer")
     draft.derive("seed.per_replica", "replica", "--seed + rank of the engine's first process", "seed.trainer")
-    each, size = int(draft.native("num_gpus_per_node") or 8), draft.value("engine.tensor_parallel_size", 1)
-    if size > each:
+    each, size = int(draft.native("num_gpus_per_node") or 8), draft.usual("engine.tensor_parallel_size", 1)
+    if size is not None and size > each:
         draft.derive("seed.stride", size // each, f"{size} devices / {each} on a node: so many processes in an engine")
     draft.derive("rollout.spread", "load", "SGLang's router chooses")
     fixed = draft.native("sglang_enable_deterministic_inference") is True
@@ -146,8 +146,7 @@ def _seeds(draft: Draft) -> None:
 
 
 def _batch(draft: Draft) -> None:
-    prompts, n = draft.value("batch.prompts"), draft.value("batch.generations")
-    n = 1 if draft.is_open("batch.generations") else n
+    prompts, n = draft.value("batch.prompts"), draft.usual("batch.generations", 1)
     rows = prompts * n if prompts and n else None
     how = f"{prompts} prompts x {n}"
     draft.derive("batch.generation", rows, how, "batch.prompts", "batch.generations")

@@ -152,7 +152,8 @@ def precision(draft: Draft) -> None:
 def strategy(draft: Draft) -> None:
     """DeepSpeed with what its JSON file says, else data parallel where nothing else is asked for."""
     _deepspeed(draft)
-    if (draft.value("process.total") or 0) > 1:
+    asked = draft.settings.get("trainer.deepspeed")
+    if (draft.value("process.total") or 0) > 1 and (asked is None or asked.unknown is None):
         draft.derive("trainer.strategy", "ddp", "several processes, neither DeepSpeed nor FSDP", "process.total")
     _stored(draft)
     if draft.value("trainer.steps") == -1:

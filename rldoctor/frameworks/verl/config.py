@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 
@@ -33,7 +35,7 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     refused."""
     arguments = launch.arguments(overrides=True)
     own = next((name for patterns, name in _MAINS if patterns.match(launch.entry)), None)
-    named = next((n for key in ("config_name", "cn") if (n := arguments.value(key)) is not None), own)
+    named = _named(launch) or own
     name = named.removesuffix(".yaml") if isinstance(named, str) else ""
     if name not in SHIPPED:
         return (MEGATRON if "megatron" in str(named) else BASE), False
@@ -43,3 +45,16 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     if engine is not None and name == BASE:
         name = _ENGINES.get(str(engine), "")
     return name or BASE, own is not None and shipped and not arguments.chooses_groups and bool(name)
+
+
+def hidden(launch: Launch, key: str) -> bool:
+    """Whether words that could not be read may name another of verl's configurations, one that has ``key``."""
+    if launch.missed is None or _named(launch) is not None:
+        return False
+    options = (launch.options(f"verl:{name}") for name in sorted({*SHIPPED, *_ENGINES.values()}))
+    return any(one is not None and one.known(key) is True for one in options)
+
+
+def _named(launch: Launch) -> Any:
+    arguments = launch.arguments(overrides=True)
+    return next((n for key in ("config_name", "cn") if (n := arguments.value(key)) is not None), None)

@@ -17,7 +17,7 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates
+from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates, hidden
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.plan.model import Form
 
@@ -390,6 +390,11 @@ class Verl(Dialect):
     def main_group(self, launch: Launch) -> str:
         """The configuration that is composed, as far as verl ships it."""
         return f"verl:{configuration(launch)[0]}"
+
+    def check_known(self, draft: Draft, native: Native) -> None:
+        found = len(draft.unknown)
+        super().check_known(draft, native)
+        draft.unknown[found:] = [one for one in draft.unknown[found:] if not hidden(draft.launch, one.key)]
 
     def option_group(self, launch: Launch, native: Native) -> str | None:
         """None where the configuration is another one than verl's: its keys are not known."""

@@ -73,6 +73,14 @@ LAUNCHES = [
         )
     ),
     Launch(
+        "refuses the two together unless they are equal",
+        "ms-swift",
+        "4.5.2",
+        f"NPROC_PER_NODE=6 {SWIFT}{SERVER} --vllm_mode server --per_device_train_batch_size 2 "
+        "--steps_per_generation 2 --generation_batch_size 48",
+        ("size 48", "size 24"),
+    ),
+    Launch(
         "below the orchestrator's seq_len",
         "prime-rl",
         "0.8.0",

@@ -26,6 +26,8 @@ SCRIPTS = {
     "two lines each": "printf '%s\\n' 'a 1' 'b 2' 'c 3' | xargs --max-lines=2 run\n",
     "the usual mark": "seq 2 | xargs --replace run --port {}\n",
     "the usual mark, in short": "seq 2 | xargs -i run --port {}\n",
+    "many words in one run": "seq 60 | xargs run first\n",
+    "as many as are followed": "seq 32 | xargs -n2 run\n",
     "no input is one run": "printf '%s' '' | xargs run alone\n",
 }
 
@@ -61,3 +63,8 @@ def test_what_is_read_from_elsewhere_is_unknown() -> None:
     assert command.words[-1].many
     (command,) = commands_of("seq 100 | xargs -n1 run --x\n")
     assert command.words[-1].many
+
+
+def test_more_runs_than_are_followed_are_one_with_any_words() -> None:
+    (command,) = commands_of("seq 60 | xargs -n2 run --x\n")
+    assert isinstance(command.words[-1].value, Unresolved)
