@@ -31,6 +31,7 @@ from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Seve
 
 from ..observed.rollout import describe
 from ..observed.soak import DEVICE, HOST, reach, soaked, trend
+from ..observed.states import MEMORY, tells
 
 check = Check(
     "RLD604",
@@ -182,6 +183,14 @@ check.signature(
     details=(r"memory limit of (?P<limit>\d+) megabytes",),
     says="HTCondor put the job on hold at its memory limit[[ of {limit} MiB]]",
     fixes=(_LESS, _MORE),
+)
+check.signature(
+    *MEMORY.literals,
+    when=tells(MEMORY),
+    says="whoever runs the job ended it, or a process of it, at a limit of host memory: {line}",
+    fixes=(_LESS, _MORE),
+    silent=True,
+    general=True,
 )
 
 

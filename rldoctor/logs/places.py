@@ -29,8 +29,8 @@ _TASKS_END = (
     "Floating point exception",
 )
 
-# Slurm: slurmstepd's, srun's and slurmctld's own lines; torch/distributed/elastic; Ray's GCS; LSF's report of a job;
-# `kubectl describe` and the scheduler's events. What says most of who failed comes first.
+# Slurm: slurmstepd's, srun's and slurmctld's own lines, scontrol; torch/distributed/elastic; Ray's GCS; reports of LSF
+# and Grid Engine; `kubectl describe` and the scheduler's events; Volcano, JobSet, Determined, AWS Batch. What says most of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
     _node("Node failure on ", r"Node failure on ([\w.-]+)"),
     _node("has been marked dead because", r"(?:\band node name|\band ip): ([\w.-]+) has been marked dead"),
@@ -60,12 +60,23 @@ PLACES: tuple[Reveal, ...] = (
     _node(": this job is ", r"Caught signal SIG\w+ on ([\w.-]+): this job is "),
     _node("ut of memory: Killed process ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel: "),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
+    _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
+    _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
+    _node("BatchHost=", r"\bBatchHost=([\w.-]+)"),
+    _node(
+        " node ", r"\b(?:execution|compute|worker) node ([\w.-]+) (?:is |went |has )?(?:down|failed|lost|unreachable)\b"
+    ),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
     _attempt("restartCount: ", r"^\s*(?:- )?restartCount: (\d{1,6})$"),
     _attempt("Restart Count:", r"^\s*Restart Count: +(\d{1,6})\b"),
+    _attempt("Restarts:  ", r"^\s*Restarts: +(\d{1,6})$"),
+    _attempt(" Restarts=", r"\bRequeue=\d Restarts=(\d{1,6})\b"),
+    _attempt("Retry Count:", r"^\s*Retry Count: +(\d{1,6})$"),
+    _attempt("restarting: ", r"\brestarting: (\d{1,6})/\d{1,6}$"),
+    _attempt("AWS_BATCH_JOB_ATTEMPT=", r"\bAWS_BATCH_JOB_ATTEMPT=(\d{1,6})\b"),
     # The agent says so before it counts down: the first time all of them are left.
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )

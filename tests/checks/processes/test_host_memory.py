@@ -64,6 +64,8 @@ def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
+        ("551203  grpo-32b  OUT_OF_MEMORY  0:125  n11", "ended it, or a process of it, at a limit of host memory"),
+        ("Error Code: UserProcessKilledBySystemOOM", "ended it, or a process of it, at a limit of host memory"),
         ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "LSF ended the job at its memory limit"),
         (
             "=>> PBS: job killed: mem 65011712kb exceeded limit 62914560kb",

@@ -281,6 +281,24 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("Node ip-10-1-9-44 failed health check, job will be restarted", "took it, or a machine of it, away"),
         ("2026-10-02 11:40:29 Interrupted - Training job interrupted", "took it, or a machine of it, away"),
         ("shutdown-script: Received spot interruption notice", "took it, or a machine of it, away"),
+        ("Job requeued, execution node n7 down", "took it, or a machine of it, away"),
+        ("ERROR: Trial (Experiment 4) was terminated: allocation failed due to agent failure", "a machine of it, away"),
+        # Reasons, in a field, an event and a row of a table.
+        ("551203         grpo-32b  NODE_FAIL      0:0    n[11-14]", "took it, or a machine of it, away: 551203"),
+        ("551203         grpo-32b    TIMEOUT      0:0    n[11-14]", "ended it at a time limit: 551203"),
+        ("551203         grpo-32b  CANCELLED by 1001      0:15    n11", "ended from outside"),
+        ("   JobState=PREEMPTED Reason=None Dependency=(null)", "took it, or a machine of it, away: JobState"),
+        ("  reason: DeadlineExceeded", "ended it at a time limit: reason: DeadlineExceeded"),
+        ("customJobs/221 current state: JOB_STATE_EXPIRED", "ended it at a time limit"),
+        (
+            "  Normal   EvictedDueToPodsReadyTimeout  2m5s  kueue-workload-controller  Exceeded the PodsReady timeout",
+            "found no place for all of it in time",
+        ),
+        ("    Reason:                ReachedMaxRestarts", "started again as often as it may be"),
+        ("The RayJob has passed the activeDeadlineSeconds. ActiveDeadlineSeconds: 7200", "ended it at a time limit"),
+        ("Job 'raysubmit_Fqk2' was stopped", "the job was ended from outside"),
+        ("Job 120331.pbs01 deleted by rl@login2", "the job was ended from outside"),
+        ("✗ Managed job finished: 12 (status: CANCELLED).", "the job was ended from outside"),
     ],
 )
 def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
@@ -300,6 +318,16 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
         "0 instances were interrupted",
         "rank 3: worker thread of the node was interrupted",
         "KV blocks of the instance were evicted",
+        "sample 12: status: ABORTED, finish_reason: abort",
+        "rollout 4: Reason: Timeout of the sandbox, the reward is 0",
+        "Reason: RewardTimeout",
+        "wandb: run was stopped by the user",
+        "the job was stopped if it exceeded the time limit",
+        "tool call state=TIMED_OUT, trying again",
+        "  Normal   Killing    1m    kubelet  Stopping container sidecar",
+        "  Warning  FailedScheduling  20m  default-scheduler  0/41 nodes are available",
+        "the job has reached its time",
+        "reward job 7 reached deadline scheduling",
     ],
 )
 def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:

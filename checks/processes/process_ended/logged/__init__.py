@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import clouds, containers, interrupted, kubernetes, launchers, queues, ray, slurm, taken_away, tickets
+from . import clouds, containers, interrupted, kubernetes, launchers, queues, ray, slurm, states, tickets
 
 __all__ = [
     "clouds",
@@ -13,6 +13,6 @@ __all__ = [
     "queues",
     "ray",
     "slurm",
-    "taken_away",
+    "states",
     "tickets",
 ]

@@ -1,0 +1,173 @@
+"""What ended a job, in the words that schedulers and clouds share.
+
+Each has reasons and events of its own, and new ones come with every release; but all of them name a reason in one of few
+forms (a field, an event of Kubernetes, a row of a table of jobs, a sentence of which a job or a machine is the subject),
+and the words that a reason is made of are nearly the same: ``DeadlineExceeded``, ``TIMEOUT``, ``JOB_STATE_EXPIRED``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rldoctor.api import Case, LogEvent
+
+from .endings import cut_short
+
+_MACHINE = r"(?:node|host|machine|instance|vm|server|agent|droplet|slave)"
+# What a scheduler alone has; a run, a task or a container others have as well.
+_RECORDED = r"(?:job|ray ?job|jobset|podgroup|workload|trial|experiment|allocation)"
+_JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
+# Whose it is may stand between: "Node gpu-7 (a3-high) was preempted".
+_NAME = r"(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
+_BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
+# Who says so of a job begins with it.
+_BEGINS = rf"^\W{{0,3}}(?:\w{{1,20}}: )?(?:the )?{_RECORDED}"
+_LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
+
+
+@dataclass(frozen=True)
+class Why:
+    """One thing that ends a job: ``words`` are an expression over the words of a reason (``node fail``), ``sentences``
+    over a line, ``literals`` what one of them has."""
+
+    words: str
+    literals: tuple[str, ...]
+    sentences: tuple[str, ...] = ()
+
+
+# Where a reason stands, and what a row of a table of jobs says.
+_FORMS = (
+    *("reason: ", "Reason: ", 'reason":', "reason=", "Reason=", "Error Code", "errorCode", "error_code", "JobState"),
+    *("job_state", "jobStatus", "JOB_STATE_", "(status: ", "Normal  ", "Warning  "),
+)
+
+NOT_READY = Why(r"\bpods ready time ?out\b|\bno resource\b|\b(?:insufficient capacity|capacity error)\b", _FORMS)
+MEMORY = Why(
+    # Of CUDA there is an OutOfMemoryError.
+    r"\b(?:oom|out of mem(?:ory)?(?! error)|out of me|mem(?:ory)? ?limit)\b",
+    (*_FORMS, "OUT_OF_ME"),
+)
+PREEMPTED = Why(
+    r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*)\b",
+    (
+        *(*_FORMS, "PREEMPTED", "preempted", "Preempted", "evicted", "Evicted", "reclaimed", "interrupted"),
+        *("Interrupted", "interruption", " preemption", " eviction", " outbid "),
+    ),
+    (
+        rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
+        r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b",
+        r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b",
+        r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
+    ),
+)
+MACHINE = Why(
+    rf"\b(?:{_MACHINE}|boot|hardware) (?:\w+ )?(?:fail\w*|lost|errors?|unreachable|terminat\w+|down|unhealthy|dead)\b",
+    (
+        *(*_FORMS, "NODE_FAIL", "BOOT_FAIL", " terminated", " disconnected", " drained", "deallocated", " node "),
+        *(
+            "decommissioned",
+            " cordoned",
+            " rebooted",
+            " unreachable",
+            "failed health check",
+            " failure",
+            " maintenance",
+        ),
+        *("deleting pod for node", "The system is going down for ", "The system will "),
+    ),
+    (
+        rf"\b{_MACHINE}{_NAME}{_BE} (?:terminated|lost|disconnected|drained|deallocated|decommissioned|cordoned|"
+        r"rebooted|unreachable|failed health checks?)\b",
+        rf"\b(?:execution|compute|worker) (?:node|host){_NAME}{_BE} down\b",
+        rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
+        r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
+    ),
+)
+TIME = Why(
+    r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|run ?time exceeded|expired)\b",
+    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out"),
+    (
+        rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
+        rf"{_BEGINS}{_NAME}{_BE} timed out\b",
+    ),
+)
+AGAIN = Why(r"\b(?:max(?:imum)? (?:restarts|retries)|(?:backoff|retry|restart) limit)\b", _FORMS)
+CANCELLED = Why(
+    r"\b(?:cancell?ed|cancelling|stopped|revoked|aborted|deleted)\b",
+    (
+        *(*_FORMS, "cancelled", "canceled", "CANCELLED", "REVOKED", "stopped", "revoked", "deleted", "requeued"),
+        *(" terminated", " aborted", " killed"),
+    ),
+    (
+        rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
+        r"requeued|terminated|aborted|killed)\b",
+        rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
+        rf"{_BEGINS} requeued\b",
+    ),
+)
+# A reason of several words is what the first of these makes it: pods that are not ready in time are evicted for that.
+_EACH = (NOT_READY, MEMORY, PREEMPTED, MACHINE, TIME, AGAIN, CANCELLED)
+
+_RUN_TOGETHER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
+_KEY = r"(?i:reason|state|status|phase|condition|error ?code|stop ?code)"
+_WHOSE = r"(?i:(?:\w+[_ -])?(?:job|task|trial|deployment|termination|stopped|failure|exit|node|current)[_ -]?)?"
+# A record of a job names its reason, or its state, in letters that no sentence has: several words run together.
+_FIELD = re.compile(
+    rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?"
+    r"(?P<state>[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+|[A-Z]{2,}[a-z]\w+|[A-Z]+(?:_[A-Z]+)+)\b"
+)
+# One word alone is a state of many things: here it is a job's.
+_STATE = re.compile(
+    r"\b(?i:job[ _]?(?:state|status))[\"']?\s{0,20}[:=]\s{0,40}[\"']?(?:JOB_STATE_)?(?P<state>[A-Z]{6,20})\b"
+    r"|\bJOB_STATE_(?P<state_2>[A-Z_]{6,40})\b"
+    r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
+)
+# The same two columns of an event; a row of sacct has the job's number first, an exit code and its signal behind.
+_EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
+_ROW = re.compile(r"^\s*\d+(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b")
+# A reason of other words is somebody else's: RewardTimeout.
+_WORDS = frozenset(
+    "job jobset pod pods node host instance agent machine vm container replica system user process scheduler cluster "
+    "queue api pool taint manager evicted eviction preempted preempting preemption preempt spot reclaimed interruption "
+    "interrupted due to by of in the no not on out ready time timeout timed deadline exceeded exceeds limit max maximum "
+    "run wait runtime wall walltime reached reach passed restarts restart backoff retries retry oom mem memory killed "
+    "kill terminated termination terminate fail failed failure error lost unreachable boot hardware unhealthy down dead "
+    "shutdown cancelled canceled cancelling stopped revoked aborted deleted deletion requeued resource resources "
+    "insufficient capacity expired maintenance state me status controller".split()
+)
+
+# Advice, a policy, a count of none, what the engine does to its own requests, and what a process says of itself.
+_OTHERWISE = re.compile(
+    r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
+    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|user|keyboard)\b"
+    r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=64)
+def _named(line: str) -> frozenset[Why | None]:
+    """What the reasons say that a line names."""
+    found = (one for form in (_FIELD, _STATE, _EVENT, _ROW) for one in form.finditer(line, 0, 1000))
+    names = (next(value for value in one.groupdict().values() if value) for one in found)
+    spelled = (_RUN_TOGETHER.sub(" ", name).lower() for name in names)
+    reasons = [reason for reason in spelled if _WORDS.issuperset(reason.split())]
+    return frozenset(next((why for why in _EACH if re.search(why.words, reason)), None) for reason in reasons)
+
+
+def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
+    """For ``when=`` of a signature: whether a line says that this ended a job that was sound until then."""
+    sentences = re.compile("|".join(why.sentences) or r"(?!)", re.IGNORECASE)
+
+    def told(line: str) -> bool:
+        if why in _named(line):
+            return True
+        said = sentences.search(line, 0, 1000)
+        return said is not None and not _OTHERWISE.search(line, max(0, said.start() - 80), said.end() + 20)
+
+    def condition(case: Case, event: LogEvent) -> bool:
+        return event.exception is None and told(event.line) and cut_short(case, event)
+
+    return condition
