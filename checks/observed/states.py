@@ -1,8 +1,8 @@
 """What ended a job, in the words that schedulers and clouds share.
 
-Each has reasons and events of its own, and new ones come with every release; but all of them name a reason in one of few
-forms (a field, an event of Kubernetes, a row of a table of jobs, a sentence of which a job or a machine is the subject),
-and the words that a reason is made of are nearly the same: ``DeadlineExceeded``, ``TIMEOUT``, ``JOB_STATE_EXPIRED``."""
+Each has reasons and events of its own, and new ones come with every release; but all of them name a reason in one of
+few forms (a field, an event of Kubernetes, a row of a table of jobs, a sentence about a job or a machine), and the
+words that a reason is made of are nearly the same: ``DeadlineExceeded``, ``TIMEOUT``, ``JOB_STATE_EXPIRED``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 _NAME = r"(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
 _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
 # Who says so of a job begins with it.
-_BEGINS = rf"^\W{{0,3}}(?:\w{{1,20}}: )?(?:the )?{_RECORDED}"
+_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] |-- )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
 
 
@@ -40,14 +40,19 @@ class Why:
 # Where a reason stands, and what a row of a table of jobs says.
 _FORMS = (
     *("reason: ", "Reason: ", 'reason":', "reason=", "Reason=", "Error Code", "errorCode", "error_code", "JobState"),
-    *("job_state", "jobStatus", "JOB_STATE_", "(status: ", "Normal  ", "Warning  "),
+    *("job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: ", "Normal  ", "Warning  "),
 )
 
 NOT_READY = Why(r"\bpods ready time ?out\b|\bno resource\b|\b(?:insufficient capacity|capacity error)\b", _FORMS)
 MEMORY = Why(
     # Of CUDA there is an OutOfMemoryError.
     r"\b(?:oom|out of mem(?:ory)?(?! error)|out of me|mem(?:ory)? ?limit)\b",
-    (*_FORMS, "OUT_OF_ME"),
+    (*_FORMS, "OUT_OF_ME", "memory usage", "out of memory", "OOM Killed", "OOM-Killed"),
+    (
+        r"\b(?:container|pod|runner|task|job)\b[^.]{0,60}\b(?:killed|failed|terminated)\b[^.]{0,40}"
+        r"(?:\bmemory (?:usage|limit)|(?<!cuda )\bout of memory)\b",
+        r"\boom[ -]?killed\b",
+    ),
 )
 PREEMPTED = Why(
     r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*)\b",
@@ -86,7 +91,7 @@ MACHINE = Why(
     ),
 )
 TIME = Why(
-    r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|run ?time exceeded|expired)\b",
+    r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|time exceeded|expired)\b",
     (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out"),
     (
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
@@ -104,7 +109,8 @@ CANCELLED = Why(
         rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
         r"requeued|terminated|aborted|killed)\b",
         rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
-        rf"{_BEGINS} requeued\b",
+        rf"{_BEGINS} requeued\b|\b{_RECORDED} (?:cancell?ed|stopped|aborted)\W{{0,2}}$",
+        rf"\b{_JOB} (?:is|was|has been) (?:cancell?ed|stopped|killed) by (?:user|admin\w*)\b",
     ),
 )
 # A reason of several words is what the first of these makes it: pods that are not ready in time are evicted for that.
@@ -123,25 +129,30 @@ _STATE = re.compile(
     r"\b(?i:job[ _]?(?:state|status))[\"']?\s{0,20}[:=]\s{0,40}[\"']?(?:JOB_STATE_)?(?P<state>[A-Z]{6,20})\b"
     r"|\bJOB_STATE_(?P<state_2>[A-Z_]{6,40})\b"
     r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
+    # Slurm's letters.
+    r"|\bJob_id=.{1,200}, (?P<state_4>[A-Z_]{6,20})(?:,|$)"
+    # A line that is a record and nothing else.
+    rf"|^\s*{_KEY}\s?[:=]\s{{1,40}}(?P<state_5>[A-Z][a-z]{{5,20}})\s*$"
 )
 # The same two columns of an event; a row of sacct has the job's number first, an exit code and its signal behind.
 _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
 _ROW = re.compile(r"^\s*\d+(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b")
 # A reason of other words is somebody else's: RewardTimeout.
-_WORDS = frozenset(
-    "job jobset pod pods node host instance agent machine vm container replica system user process scheduler cluster "
-    "queue api pool taint manager evicted eviction preempted preempting preemption preempt spot reclaimed interruption "
-    "interrupted due to by of in the no not on out ready time timeout timed deadline exceeded exceeds limit max maximum "
-    "run wait runtime wall walltime reached reach passed restarts restart backoff retries retry oom mem memory killed "
-    "kill terminated termination terminate fail failed failure error lost unreachable boot hardware unhealthy down dead "
-    "shutdown cancelled canceled cancelling stopped revoked aborted deleted deletion requeued resource resources "
-    "insufficient capacity expired maintenance state me status controller".split()
+_WORDS = re.compile(
+    r"(?:(?:job|job ?set|pods?|node|host|instance|agent|machine|vm|container|replica|system|user|process|scheduler"
+    r"|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot|reclaimed"
+    r"|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|due|to|by|of|in|the|no|not|on|out|ready|time|time ?out|timed|deadline"
+    r"|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?|passed|restarts?|backoff"
+    r"|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ure)?|error|lost|unreachable|boot"
+    r"|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted|deleted|deletion|requeued"
+    r"|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
 )
 
+_CLAUSES = re.compile(r"[:;.] ")
 # Advice, a policy, a count of none, what the engine does to its own requests, and what a process says of itself.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
-    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|user|keyboard)\b"
+    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user|keyboard)\b"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b",
     re.IGNORECASE,
 )
@@ -153,7 +164,7 @@ def _named(line: str) -> frozenset[Why | None]:
     found = (one for form in (_FIELD, _STATE, _EVENT, _ROW) for one in form.finditer(line, 0, 1000))
     names = (next(value for value in one.groupdict().values() if value) for one in found)
     spelled = (_RUN_TOGETHER.sub(" ", name).lower() for name in names)
-    reasons = [reason for reason in spelled if _WORDS.issuperset(reason.split())]
+    reasons = [reason for reason in spelled if _WORDS.fullmatch(reason)]
     return frozenset(next((why for why in _EACH if re.search(why.words, reason)), None) for reason in reasons)
 
 
@@ -165,7 +176,10 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if why in _named(line):
             return True
         said = sentences.search(line, 0, 1000)
-        return said is not None and not _OTHERWISE.search(line, max(0, said.start() - 80), said.end() + 20)
+        if said is None:
+            return False
+        clause = max(0, said.start() - 80, *(one.end() for one in _CLAUSES.finditer(line, 0, said.end())))
+        return _OTHERWISE.search(line, clause, said.end() + 20) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
         return event.exception is None and told(event.line) and cut_short(case, event)

@@ -30,7 +30,8 @@ _TASKS_END = (
 )
 
 # Slurm: slurmstepd's, srun's and slurmctld's own lines, scontrol; torch/distributed/elastic; Ray's GCS; reports of LSF
-# and Grid Engine; `kubectl describe` and the scheduler's events; Volcano, JobSet, Determined, AWS Batch. What says most of who failed comes first.
+# and Grid Engine; `kubectl describe` and the scheduler's events; Volcano, JobSet, Determined, AWS Batch. What says most
+# of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
     _node("Node failure on ", r"Node failure on ([\w.-]+)"),
     _node("has been marked dead because", r"(?:\band node name|\band ip): ([\w.-]+) has been marked dead"),

@@ -64,8 +64,6 @@ def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("551203  grpo-32b  OUT_OF_MEMORY  0:125  n11", "ended it, or a process of it, at a limit of host memory"),
-        ("Error Code: UserProcessKilledBySystemOOM", "ended it, or a process of it, at a limit of host memory"),
         ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "LSF ended the job at its memory limit"),
         (
             "=>> PBS: job killed: mem 65011712kb exceeded limit 62914560kb",
@@ -84,6 +82,26 @@ def test_the_devices_memory_and_a_bare_killed_are_no_proof(text: str) -> None:
 )
 def test_a_scheduler_names_its_own_limit(line: str, says: str) -> None:
     assert finding(check, f"{line}\n").message == says
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "551203  grpo-32b  OUT_OF_MEMORY  0:125  n11",
+        "99121            grpo OUT_OF_ME+    0:125 gpu-4",
+        "Error Code: UserProcessKilledBySystemOOM",
+        '"reason": "OutOfMemoryError: Container killed due to memory usage",',
+        "Runner failed with exit code: 137 (out of memory)",
+    ],
+)
+def test_the_words_that_all_schedulers_share(line: str) -> None:
+    said = f"whoever runs the job ended it, or a process of it, at a limit of host memory: {line}"
+    assert finding(check, f"{line}\n").message == said
+
+
+@pytest.mark.parametrize("line", ["reason: OutOfMemoryError", "the task failed: CUDA out of memory", "OOM_POLICY=stop"])
+def test_what_only_resembles_a_limit_of_host_memory(line: str) -> None:
+    assert findings(check, f"{line}\n") == []
 
 
 def test_rays_object_store() -> None:

@@ -298,6 +298,25 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("The RayJob has passed the activeDeadlineSeconds. ActiveDeadlineSeconds: 7200", "ended it at a time limit"),
         ("Job 'raysubmit_Fqk2' was stopped", "the job was ended from outside"),
         ("Job 120331.pbs01 deleted by rl@login2", "the job was ended from outside"),
+        ("controller.py:303] Job 12 was cancelled by user", "the job was ended from outside"),
+        ("2026-11-19 10:12:12 Stopped - Training job stopped", "the job was ended from outside"),
+        ("      Phase:                 Aborted", "the job was ended from outside"),
+        ("Slurm Job_id=99122 Name=grpo Ended, Run time 1-00:00:21, TIMEOUT, ExitCode 0", "ended it at a time limit"),
+        ("  Warning  MaximumExecutionTimeExceeded  2s  kueue-workload-controller  x", "ended it at a time limit"),
+        ("with exit code 50001: Batch no longer receives VM updates: VM preempted", "or a machine of it, away"),
+        (
+            "srun: error: timeout waiting for task launch, started 6 of 8 tasks",
+            "Slurm could not start the step: timeout waiting for task launch, started 6 of 8 tasks",
+        ),
+        (
+            "W1120 09:00:00.0 88 dynamic_rendezvous.py:1218] The node 'n7_88_0' has failed to send a keep-alive "
+            "heartbeat to the rendezvous 'grpo' due to an error of type RendezvousTimeoutError.",
+            "torchrun lost a node of the job ('n7_88_0')",
+        ),
+        (
+            "\tError from slot1@gpu3.cl: Job has gone over disk limit of 100 GB.",
+            "on hold on gpu3.cl: Job has gone over",
+        ),
         ("✗ Managed job finished: 12 (status: CANCELLED).", "the job was ended from outside"),
     ],
 )

@@ -160,6 +160,9 @@ check.signature(
     "Back-off restarting failed container",
     "jobset failed due to one or more job failures",
     "jobset failed due to reaching max number of restarts",
+    "applying FailJobSet failure policy action",
+    # LeaderWorkerSet
+    " to recreate group ",
     when=unfinished,
     says="Kubernetes started the pod again, and it failed each time: the cause is in the pods' logs",
     fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),

@@ -31,7 +31,9 @@ check.signature(
 # torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
 check.signature(
     "since they had no heartbeat",
-    pattern=r"the node\(s\) (?P<nodes>[^\n]{1,200}?) have been removed from the rendezvous",
+    "has failed to send a keep-alive heartbeat to the rendezvous",
+    pattern=r"[Tt]he node (?P<nodes_2>'[^'\n]{1,200}') has failed to send a keep-alive"
+    r"|the node\(s\) (?P<nodes>[^\n]{1,200}?) have been removed from the rendezvous",
     when=unfinished,
     says="torchrun lost a node of the job ({nodes}): its agent was not heard of any more",
     fixes=(

@@ -120,7 +120,7 @@ _ended(
 _ended(
     "Error from slot",
     pattern=r"Error from (?:slot\w+@)(?P<node>[\w.-]+): (?P<why>[^\n]{3,160})",
-    unless=("Job has gone over",),
+    unless=("Job has gone over cgroup memory limit", "Job has gone over memory limit"),
     says="HTCondor put the job on hold on {node}: {why}",
     fixes=(_HISTORY,),
     url=_CONDOR,

@@ -84,7 +84,9 @@ check.signature(
     "Application launch failed: ",
     "Unable to create step for job ",
     "Unable to confirm allocation for job ",
-    pattern=r"(?:launch failed|for job \d+|failed on node (?P<node>[\w.-]+)): (?P<why>[^\n]{3,120})",
+    "timeout waiting for task launch, ",
+    pattern=r"(?P<why_2>timeout waiting for task launch, started \d+ of \d+ tasks)"
+    r"|(?:launch failed|for job \d+|failed on node (?P<node>[\w.-]+)): (?P<why>[^\n]{3,120})",
     says="Slurm could not start the step[[ on {node}]]: {why}",
     fixes=(
         Fix(
