@@ -1,5 +1,5 @@
-"""Eight ways of starting times five stalls, two more in some of them, and five healthy slow runs: whether
-``rldoctor hang`` names the culprit.
+"""Ten ways of starting times five stalls, two more in some of them, and five of ten healthy slow runs in each: whether
+``rldoctor hang`` names the culprit, and keeps quiet where there is none.
 
 python -m benchmarks.stalls --python PYTHON [--ways WAY ...] [--kinds KIND ...]
 
@@ -97,8 +97,31 @@ class Slowly:
 def slow_loader():
     from torch.utils.data import DataLoader
     list(DataLoader(Slowly(), num_workers=1))
+def slow_checkpoint():
+    for _ in range(12):
+        with open(os.path.join(HERE, "checkpoint"), "wb") as opened:
+            opened.write(bytes(5_000_000))
+            os.fsync(opened.fileno())
+        time.sleep(0.5)
+def busy(seconds):
+    until = time.time() + seconds
+    while time.time() < until: pass
+def slow_compilers():
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        pool.submit(busy, 6).result()
+def slow_download():
+    with socket.create_connection(("127.0.0.1", int(os.environ["TRICKLE"]))) as hub:
+        while hub.recv(100): pass
+def slow_preparation():
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.map(busy, [3, 3])
+def slow_step(): time.sleep(45)
 HEALTHY = {"sleeps": slow_sleep, "computes": slow_compute, "asks": slow_server, "evaluates": slow_tool,
-           "loads": slow_loader}
+           "loads": slow_loader, "saves": slow_checkpoint, "compiles": slow_compilers, "downloads": slow_download,
+           "prepares": slow_preparation, "long steps": slow_step}
 
 def train(rank, size):
     import torch
@@ -164,8 +187,15 @@ def helped(culprit, first, second, dist, x):
         reduce(dist, x, first)
         reduce(dist, x, second)
 
+def spawned(rank):
+    train(rank, int(os.environ["WORLD_SIZE"]))
+
 if __name__ == "__main__":
-    train(*place())
+    if "SPAWNS" in os.environ:
+        import torch.multiprocessing
+        torch.multiprocessing.spawn(spawned, nprocs=int(os.environ["WORLD_SIZE"]))
+    else:
+        train(*place())
 """
 
 RAY = """
@@ -243,21 +273,38 @@ WAYS: dict[str, Way] = {
     "ray": lambda folder, python, port: [[python, "driver.py"]],
     "subprocess": lambda folder, python, port: [[python, "parent.py"]],
     "setsid": lambda folder, python, port: _shell(python, "RANK=$r setsid {python} rank.py"),
+    # As on two nodes: a torchrun for one rank and one for two.
+    "two nodes": lambda folder, python, port: [
+        [python, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(node), "--nproc-per-node",
+         str(count), "--master-addr", "127.0.0.1", "--master-port", port["port"], "--no-python", python, "rank.py"]
+        for node, count in enumerate((1, RANKS - 1))
+    ],
+    "spawn": lambda folder, python, port: [["env", "SPAWNS=1", python, "rank.py"]],
 }  # fmt: skip
 NEEDS = {"accelerate": "accelerate", "deepspeed": "deepspeed", "ray": "ray"}
 # How each way's ranks find each other: by torch's variables, or by an address that the program gives itself.
-BY_VARIABLES = ("subprocess", "setsid")
+BY_VARIABLES = ("subprocess", "setsid", "spawn")
 # In these ways the ranks keep flight records.
 RECORDS = ("torchrun", "ray", "setsid")
 
 WAITS = ("tcp", "lock", "loader", "child", "pipe", "http", "event", "forked")
-SLOW = ("sleeps", "computes", "asks", "evaluates", "loads")
+SLOW = (
+    *("sleeps", "computes", "asks", "evaluates", "loads"),
+    *("saves", "compiles", "downloads", "prepares", "long steps"),
+)
 STALLS = ("sleep", "missing", "order", "stopped", "waits")
 # Ranks that wait for each other in a ring of pairs: their records alone tell, so only some ways have it.
 RING = "ring"
 # Two groups in another order through one helper: without records the lines that call it tell.
 HELPED = "helped"
 KINDS = (*STALLS, RING, HELPED, *SLOW)
+
+
+def plays(way: str, kind: str) -> bool:
+    """Whether a way of starting has a run of that kind."""
+    if kind in SLOW:
+        return (list(WAYS).index(way) + SLOW.index(kind)) % 2 == 0
+    return not ((kind == RING and way not in RECORDS) or (kind == HELPED and way in RECORDS))
 
 
 def stall_of(kind: str, way: str) -> str:
@@ -267,22 +314,25 @@ def stall_of(kind: str, way: str) -> str:
 
 @contextlib.contextmanager
 def servers() -> Iterator[dict[str, str]]:
-    """A server that never answers, and one that takes six seconds."""
+    """A server that never answers, one that takes six seconds, and one that answers byte by byte for as long."""
     source = (
         "import socket, sys, threading, time\n"
         "def answer(one, seconds):\n time.sleep(seconds)\n one.send(b'0.5')\n one.close()\n"
-        "def serve(listening, seconds):\n"
+        "def serve(listening, answering, seconds):\n"
         " while True:\n  one, _ = listening.accept()\n"
-        "  threading.Thread(target=answer, args=(one, seconds), daemon=True).start()\n"
-        "both = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]\n"
-        "print(*[one.getsockname()[1] for one in both], flush=True)\n"
-        "threading.Thread(target=serve, args=(both[0], 10000), daemon=True).start()\n"
-        "serve(both[1], 6)\n"
+        "  threading.Thread(target=answering, args=(one, seconds), daemon=True).start()\n"
+        "def drip(one, seconds):\n"
+        " for _ in range(2 * seconds):\n  time.sleep(0.5)\n  one.send(b'x')\n one.close()\n"
+        "three = [socket.create_server(('127.0.0.1', 0)) for _ in range(3)]\n"
+        "print(*[one.getsockname()[1] for one in three], flush=True)\n"
+        "threading.Thread(target=serve, args=(three[0], answer, 10000), daemon=True).start()\n"
+        "threading.Thread(target=serve, args=(three[1], answer, 6), daemon=True).start()\n"
+        "serve(three[2], drip, 6)\n"
     )
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None
-        never, slow = serving.stdout.readline().split()
-        yield {"SERVER": never, "SLOW": slow}
+        never, slow, trickle = serving.stdout.readline().split()
+        yield {"SERVER": never, "SLOW": slow, "TRICKLE": trickle}
         serving.kill()
 
 
@@ -427,7 +477,7 @@ def main() -> None:
                 print(f"{way}: left out, {NEEDS[way]} is not in that environment", flush=True)
                 continue
             for kind in given.kinds:
-                if (kind == RING and way not in RECORDS) or (kind == HELPED and way in RECORDS):
+                if not plays(way, kind):
                     continue
                 try:
                     one = run(way, kind, given.python, ports, given.keep)

@@ -5,8 +5,8 @@ What it looks for
     ``#BSUB``, ``sbatch``, ``srun``, a hostfile, a manifest of Kubernetes); an srun or mpirun that starts another number
     of launchers than they wait for, or one for every device where each starts processes for all of them; an mpirun for
     more ranks than its hosts have slots; a torchrun for several nodes that the batch script starts on the first one
-    alone; processes that cannot be shared out over the nodes. In a log: a store that waits for clients which never
-    join, ranks beyond the world size.
+    alone; processes that cannot be shared out over the nodes; an accelerate that is told of one node's processes for
+    all of them. In a log: a store that waits for clients which never join, ranks beyond the world size.
 
 Why it hurts
     Every rank that was started waits for the others until the time limit, minutes to half an hour, and the error then
@@ -40,6 +40,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     RolloutPlan,
+    Severity,
     cite,
     plan_of,
 )
@@ -198,6 +199,32 @@ def launcher_on_the_first_node(case: Case) -> Iterator[Finding | Reach]:
             ),
         ),
         url="https://slurm.schedmd.com/sbatch.html",
+    )
+
+
+@check.declared(needs=["plan.process.total", "plan.process.nnodes", "plan.scheduler.gpus_per_node"])
+def one_nodes_processes_for_all(case: Case) -> Iterator[Finding | Reach]:
+    """``accelerate launch`` counts the processes of all nodes, and is told as many as one node has devices."""
+    plan = plan_of(case)
+    total, nodes, devices = (plan.value(n) for n in ("process.total", "process.nnodes", "scheduler.gpus_per_node"))
+    if plan.value("process.launcher") != "accelerate" or nodes < 2:
+        raise NotApplicable("no launcher that counts the processes of several nodes")
+    if total != devices or total % nodes:
+        yield Reach(f"{total} processes on {nodes} nodes of {devices} devices")
+        return
+    yield check.finding(
+        f"accelerate's --num_processes counts all nodes: {total} are {total // nodes} on each of {nodes}, and the "
+        f"other devices of its {devices} stay idle",
+        severity=Severity.WARNING,
+        evidence=cite(plan, "process.total", "process.nnodes", "scheduler.gpus_per_node"),
+        fixes=(
+            Fix.unsafe(
+                "start a process for every device",
+                {"process.total": nodes * devices},
+                side_effects="the batch counts with the number of processes",
+            ),
+        ),
+        url="https://huggingface.co/docs/accelerate/package_reference/cli#accelerate-launch",
     )
 
 

@@ -55,6 +55,8 @@ class Reader:
     # What it may have besides, and of which nobody knows more than the name.
     given: Mapping[str, Unresolved] = field(default_factory=dict)
     shared: dict[str, Setting] = field(default_factory=dict)
+    # What a heterogeneous job asks for besides, component by component.
+    components: tuple[dict[str, Setting], ...] = ()
     notes: list[Note] = field(default_factory=list)
     # Where scripts leave something out because a variable, the text, is not set.
     left_out: list[Note] = field(default_factory=list)
@@ -71,8 +73,17 @@ class Reader:
         return not variable.line and name in self.caller and name not in self.environment
 
     def launch(self, **facts: Any) -> Launch:
-        process = settled({**self.shared, **facts.pop("process", {})})
+        own = facts.pop("process", {})
+        process = settled({**self._allocated(own.get("scheduler.component")), **own})
         return Launch(files=self.files, known=self.known, version_of=self.version_of, process=process, **facts)
+
+    def _allocated(self, component: Setting | None) -> dict[str, Setting]:
+        """What is asked for where a launch runs; of a component that is not known, its scheduler alone."""
+        if component is None or component.value == 0:
+            return self.shared
+        kept = {n: s for n, s in self.shared.items() if n == "scheduler.name" or not n.startswith("scheduler.")}
+        number = component.value or 0
+        return {**kept, **(self.components[number - 1] if 0 < number <= len(self.components) else {})}
 
 
 def launches(source: Source, reader: Reader) -> Iterator[Launch]:
@@ -180,6 +191,7 @@ def _script(
     """The launches of a shell script, with the variables that a scheduler sets for what it asks of it."""
     for scheduler in (slurm, pbs, lsf):
         reader.shared.update(scheduler.directives(source))
+    reader.components = slurm.other_components(source)
     known = {**slurm.variables(source), **environment}
     yield from _shell(source, reader, known, 0, "", layer, arguments)
 

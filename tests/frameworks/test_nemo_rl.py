@@ -324,6 +324,12 @@ def test_supervised_training_has_no_rollouts(launches: Launches) -> None:
     assert [name for name in plan.settings if name.startswith("engine.")] == []
 
 
+def test_a_script_of_grpo_samples_also_where_its_configuration_is_not_at_hand(launches: Launches) -> None:
+    command = "uv run examples/run_grpo_math.py cluster.num_nodes=4 cluster.gpus_per_node=8\n"
+    (plan,) = launches({"run.sh": command}, nemo_rl="0.4.0")
+    assert plan.value("ray.gpus_needed") == 32
+
+
 def test_engine_arguments_pass_through(launches: Launches) -> None:
     recipe = "    vllm_kwargs:\n      max_num_batched_tokens: 8192\n      enable_chunked_prefill: false\n"
     plan = run(launches, "++policy.generation.vllm_kwargs.max_num_seqs=64", recipe)

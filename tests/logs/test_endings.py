@@ -369,6 +369,17 @@ ENDED_AT = {
         "g41",
         None,
     ),
+    "Grid Engine's account": (
+        'hostname     g2.cl\n11/19/2026 11:20:11|execd|g2|W|job 3329 exceeds job hard limit "h_vmem" of queue\n',
+        "g2.cl",
+        None,
+    ),
+    "a node that is down": ("Job requeued, execution node n31 down\n", "n31", None),
+    "what scontrol shows": (
+        "   JobState=NODE_FAIL Reason=NodeDown\n   Requeue=1 Restarts=2 BatchFlag=1\n   BatchHost=n31\n",
+        "n31",
+        2,
+    ),
     "torchrun's last attempt": (
         "[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n"
         "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n    host      : n31\n"

@@ -3,6 +3,7 @@ nemo_rl/algorithms/grpo.py)."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rldoctor.counted import counted
@@ -15,6 +16,8 @@ from rldoctor.frameworks.releases import between
 _REWARD = "env.reward_model.resources"
 _TEACHERS = "on_policy_distillation.non_colocated_teachers"
 _DATA_ENVIRONMENTS = ("data.env_name", "data.default.env_name", "data.train.env_name")
+
+_SAMPLES = re.compile(r"grpo|ppo|distillation|nemo_gym")
 
 
 def trainer(draft: Draft) -> None:
@@ -44,7 +47,9 @@ def trainer(draft: Draft) -> None:
     settings = {key: draft.native(f"policy.generation.val_{key}") for key in ("temperature", "top_p", "top_k")}
     found = {key: value for key, value in settings.items() if value is not None}
     draft.derive("rollout.eval_sampling", found or None, "val_temperature, val_top_p, val_top_k")
-    if loop is None and not any(key.startswith(("policy.generation", "generation.")) for key in draft.natives):
+    # Of a script that is named for its loop the configuration may just not be at hand.
+    generates = any(key.startswith(("policy.generation", "generation.")) for key in draft.natives)
+    if loop is None and not generates and not _SAMPLES.search(draft.launch.entry):
         draft.derive("rollout.enabled", False, "no loop with generation: supervised training")
 
 

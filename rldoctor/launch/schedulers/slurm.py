@@ -15,6 +15,10 @@ from rldoctor.launch.schedulers import batch
 from rldoctor.plan.model import Setting
 from rldoctor.records import dataclass
 
+# What parts the components of a heterogeneous job, and chooses one of them; before 20.02 they were packs.
+_NEXT = ("hetjob", "packjob")
+_GROUP = ("het-group", "pack-group")
+
 # What an option asks for, by its long name without dashes.
 _ASKS = {
     "nodes": "nodes",
@@ -63,18 +67,24 @@ class _Asked:
 
 
 def directives(source: Source) -> dict[str, Setting]:
-    """What a batch script asks for; a range or a variable is left out."""
-    asked = list(_directives(source))
+    """What a batch script asks for; a range or a variable is left out. Of a heterogeneous job it is the first
+    component, on which the script runs."""
+    asked = _components(source)[0]
     found = _settings(asked, source.file, "scheduler", "#SBATCH ")
     if asked:
         found.update(batch.of_scheduler("slurm", source, asked[0].line))
     return found
 
 
+def other_components(source: Source) -> tuple[dict[str, Setting], ...]:
+    """What a heterogeneous job asks for besides, component by component."""
+    return tuple(_settings(asked, source.file, "scheduler", "#SBATCH ") for asked in _components(source)[1:])
+
+
 def variables(source: Source) -> dict[str, str]:
     """The variables that Slurm sets for a script with these directives, as far as they name numbers."""
     found: dict[str, str] = {}
-    for asked in _directives(source):
+    for asked in _components(source)[0]:
         count = _devices(asked.value) if asked.name in ("gres", "gpus-per-node") else _whole(asked.value)
         if count is not None:
             found.update(dict.fromkeys(_VARIABLES.get(asked.name, ()), str(count)))
@@ -104,8 +114,14 @@ def step(words: Sequence[Word], file: str) -> dict[str, Setting]:
     """What ``srun`` is told of the step that it starts."""
     asked = list(_options(_texts(words), "srun"))
     found = _settings(asked, file, "scheduler.step", "srun ")
-    chosen = next((one for one in asked if one.name in ("nodelist", "relative", "het-group")), None)
+    chosen = next((one for one in asked if one.name in ("nodelist", "relative")), None)
     line = words[0].line if words else None
+    group = next((one for one in asked if one.name in _GROUP), None)
+    if group is not None:
+        place = Setting(file=file or None, line=group.line, key=f"srun {group.spelled}", raw=group.raw)
+        value = _whole(group.value)
+        unknown = f"{group.value} is no single component" if value is None else None
+        found["scheduler.component"] = replace(place, value=value, unknown=unknown)
     found["scheduler.step"] = Setting(value="part" if chosen else "whole", file=file or None, line=line, key="srun")
     return found
 
@@ -126,10 +142,15 @@ def _settings(asked: Sequence[_Asked] | Iterator[_Asked], file: str, group: str,
     return found
 
 
-def _directives(source: Source) -> Iterator[_Asked]:
-    """The options of all ``#SBATCH`` lines."""
+def _components(source: Source) -> list[list[_Asked]]:
+    """The options of all ``#SBATCH`` lines: one list, or one for each component of a heterogeneous job."""
+    found: list[list[_Asked]] = [[]]
     for number, words in batch.directives(source, "#SBATCH"):
-        yield from _options([(text, number) for text in words], "sbatch")
+        if words and words[0] in _NEXT:
+            found.append([])
+            words = words[1:]
+        found[-1] += _options([(text, number) for text in words], "sbatch")
+    return found
 
 
 def _texts(words: Sequence[Word]) -> list[tuple[str, int]]:

@@ -32,6 +32,14 @@ def test_processes_that_nodes_cannot_share() -> None:
     assert quiet(check, **plan, process__total=16)
 
 
+def test_one_nodes_processes_for_all_nodes() -> None:
+    plan: dict[str, Any] = {"nodes": 2, "process__launcher": "accelerate", "process__nnodes": 2}
+    found = finding(check, **plan, process__total=8, scheduler__gpus_per_node=8)
+    assert "8 are 4 on each of 2" in found.message and found.fixes[0].edits[0].value == 16
+    assert quiet(check, **plan, process__total=16, scheduler__gpus_per_node=8)
+    assert quiet(check, **{**plan, "process__nnodes": 1}, process__total=8, scheduler__gpus_per_node=8)
+
+
 def test_clients_that_never_joined() -> None:
     found = logged(check, raised("torch.distributed.DistStoreError", MISSING))
     assert found.message.startswith("2 of 4 ranks joined")

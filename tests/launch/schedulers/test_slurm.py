@@ -112,3 +112,16 @@ def test_a_framework_that_names_no_nodes_has_its_own_default(tmp_path: Path) -> 
     )
     (plan,) = read(tmp_path / "job.slurm")
     assert plan.get("placement.nodes") is None or plan.value("placement.nodes") == 1
+
+
+@pytest.mark.parametrize(
+    ("srun", "nodes", "visible"),
+    [("srun", 2, 8), ("srun --het-group=0", 2, 8), ("srun --het-group=1", 1, 4), ("srun --pack-group 1", 1, 4),
+     ("srun --het-group=0,1", None, None), ("srun --het-group=7", None, None)],
+)  # fmt: skip
+def test_a_step_of_a_heterogeneous_job_has_what_its_component_asks_for(
+    srun: str, nodes: int | None, visible: int | None, tmp_path: Path
+) -> None:
+    text = "#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=8\n#SBATCH hetjob\n#SBATCH -N 1 --gpus-per-node=4\n"
+    found = asked(tmp_path, f"{text}{srun} {TRAIN}")
+    assert (found.get("nodes"), found.get("visible")) == (nodes, visible)
