@@ -15,12 +15,14 @@ _NOT_UP = re.compile(r"(?:EngineCore|WorkerProc|Engine) failed to start|Loading 
 
 
 def loads_its_checkpoint(event: LogEvent) -> bool:
-    """Whether a model was being loaded from its checkpoint (RLD115), not updated (RLD401)."""
+    """Whether a model was being loaded from its checkpoint (RLD115), not updated (RLD401): the innermost function that
+    tells decides, as both go through the same remote calls."""
     chain = event.exception.chain if event.exception is not None else ()
-    functions = {frame.function for link in chain for frame in link.frames}
-    if any(_UPDATING.search(function) for function in functions):
-        return False
-    if functions & _LOADING:
-        return True
+    functions = [frame.function for link in reversed(chain) for frame in link.frames]
+    for function in reversed(functions):
+        if function in _LOADING:
+            return True
+        if _UPDATING.search(function):
+            return False
     around = (*event.before, *event.after, *event.run.tail)
     return bool(functions) and any(_NOT_UP.search(line) for line in around)

@@ -12,6 +12,7 @@ from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.quoting import is_document
 from rldoctor.logs.record import RawEvent
 from rldoctor.logs.runs import Slice
+from rldoctor.logs.slip import is_a_slip
 from rldoctor.logs.standing import facts
 from rldoctor.logs.table import Table
 from rldoctor.records import dataclass
@@ -19,6 +20,7 @@ from rldoctor.records import dataclass
 _NUMBERS = re.compile(r"\d+")
 _HEX = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16,}\b")
 _QUIET = ("DEBUG", "INFO", "WARNING")
+_GRAVE = ("ERROR", "CRITICAL")
 _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
@@ -124,6 +126,8 @@ def _refusal(signature: Signature, group: _Group, event: LogEvent, run: LogRun) 
     if not signature.silent:
         if group.handled or (run.incident.kind != "crashed" and _went_on(group)) or _was_outrun(group, event, run):
             return "the run went on behind it"
+        if event.exception is None and not event.fatal and event.level not in _GRAVE and is_a_slip(run.root):
+            return "nothing raised it, and the user's own code ended the run"
         if run.incident.kind != "crashed" and (
             not _has_weight(event) or is_document([line for _, line in group.piece.record.tail])
         ):

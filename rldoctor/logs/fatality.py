@@ -38,7 +38,7 @@ _INTERRUPT = "KeyboardInterrupt"
 _WATCHDOGS = "c10::DistBackendError"
 # What was cut off in these would have gone on to what they started.
 _PROGRAMS = ("torchrun", "accelerate", "deepspeed", *(name for framework in trainers() for name in framework.programs))
-_LAUNCHERS = re.compile(
+LAUNCHERS = re.compile(
     r"runpy\b|/torch/distributed/(?:run|launcher/\w+|elastic/[\w/]+)\.py$|"
     r"/hydra/(?:main|_internal/\w+)\.py$|/ray/_private/\w+\.py$|/accelerate/commands/|"
     rf"/bin/(?:{'|'.join(map(re.escape, _PROGRAMS))})$"
@@ -92,7 +92,7 @@ class Failure:
             return True
         if link.type == _WATCHDOGS and not link.message and not link.frames:
             return True
-        if link.is_cut_off and link.frames and _LAUNCHERS.search(link.frames[-1].file):
+        if link.is_cut_off and link.frames and LAUNCHERS.search(link.frames[-1].file):
             return True
         text = f"{link.type}: {link.message}"
         return any(roles & {Role.CASCADE, Role.WRAPPER} and literal in text for literal, roles in self.said.items())

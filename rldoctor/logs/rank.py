@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from rldoctor.catalogue.check import Kind, Role
 from rldoctor.catalogue.precedence import Precedence
-from rldoctor.logs.model import LogEvent, LoggedException, LogRun
+from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.slip import is_a_slip
 from rldoctor.model import Evidence, Finding, Severity
 from rldoctor.records import dataclass
 
 # How near to the first failure a line stands.
 ROOT, FATAL, SAID, ASIDE = range(4)
 _MOST_EVIDENCE = 4
-# What one's own code raises of its own data, whatever else was said before.
-_SLIPS = frozenset(("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError"))
 # Of a message its beginning, by which the exception that wraps it is known.
 _BEGINNING = 80
 _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -48,12 +47,7 @@ def closeness(event: LogEvent) -> int:
     if event.fatal:
         return FATAL
     said = event.exception is None and event.level in (None, "ERROR", "CRITICAL")
-    return SAID if said and not _is_a_slip(root) else ASIDE
-
-
-def _is_a_slip(root: LoggedException | None) -> bool:
-    """Whether the user's own code ended the run by itself: no line that nothing raised comes before that."""
-    return root is not None and root.type in _SLIPS and root.cause is None and root.raised_by_user is not None
+    return SAID if said and not is_a_slip(root) else ASIDE
 
 
 def explains(found: Found) -> bool:

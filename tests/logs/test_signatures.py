@@ -112,13 +112,26 @@ def test_a_line_that_steps_follow_is_not_what_a_later_exception_came_from(said: 
 
 def test_a_slip_in_the_users_own_code_comes_before_what_was_only_said() -> None:
     said = "Skipping row 12: CUDA error: an illegal memory access was encountered\n"
-    codes = [found.code for found in triage_text(said + REWARD_RAISES).findings]
-    assert codes == ["RLD902", "RLD305"]
+    assert [found.code for found in triage_text(said + REWARD_RAISES).findings] == ["RLD902"]
+    grave = f"ERROR 11-20 21:24:36 [judge.py:7] {said}"
+    assert [found.code for found in triage_text(grave + REWARD_RAISES).findings] == ["RLD902", "RLD305"]
     # Installed code that raises may have met what was said.
     inside = REWARD_RAISES.replace(
         '/home/user/rl/train.py", line 9', '/opt/venv/lib/python3.11/site-packages/x.py", line 9'
     )
     assert triage_text(said + inside).findings[0].code == "RLD305"
+
+
+@pytest.mark.parametrize("error", ["ValueError: no answer", "RuntimeError: the sandbox gave no verdict"])
+def test_whatever_a_function_raises_that_the_trainer_called(error: str) -> None:
+    said = "CUDA error: an illegal memory access was encountered\n"
+    called = REWARD_RAISES.replace("KeyError: 'answer'", error)
+    assert [found.code for found in triage_text(said + called).findings] == ["RLD902"]
+    # A script that gives up at its end, and one that got nothing, may have met what was said.
+    script = f'Traceback (most recent call last):\n  File "/home/user/rl/t.py", line 3, in <module>\n    f()\n{error}\n'
+    assert triage_text(said + script).findings[0].code == "RLD305"
+    nothing = REWARD_RAISES.replace("KeyError: 'answer'", "TypeError: 'NoneType' object is not subscriptable")
+    assert triage_text(said + nothing).findings[0].code == "RLD305"
 
 
 def test_wrapper_and_cascade_literals_keep_an_exception_from_being_the_root() -> None:
