@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rldoctor import reads
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.records import dataclass
+from rldoctor.redact.marks import has_mark
 
 SCHEMA_VERSION = 1
 OF_ANOTHER_PYTHON = "which Python the run starts with is not known: its packages were assumed"
@@ -324,6 +325,17 @@ class Case:
     sources: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
     thresholds: dict[str, float] = field(default_factory=dict)
+
+    def variable(self, name: str) -> str | None:
+        """An environment variable as the launch sets it, else as the shell has it; None where it is not set, and where
+        it was a secret, which is not known here."""
+        setting = self.plan.get(f"env.{name}") if self.plan is not None else None
+        if setting is not None:
+            return None if setting.value is None else str(setting.value)
+        value = (self.environment or {}).get(name)
+        removed = value is not None and has_mark(value)
+        reads.note(f"environment.{name}", f"{name} was removed as a secret" if removed else None)
+        return None if removed else value
 
     if not TYPE_CHECKING:
 

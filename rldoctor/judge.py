@@ -41,12 +41,14 @@ def judge(checks: Iterable[Check], case: Case, vocabulary: Iterable[Check] = ())
 
 def judge_one(check: Check, case: Case, known: Knows = lambda job: False) -> CheckResult:
     """Runs a check's detectors and joins what they say into one outcome. A pass is an answer: what a probe saw is one,
-    and so is what is declared, as long as no detector of what is declared misses a fact. Where a probe was run for the
-    check and failed before it could tell, or had nothing to compare the engine with, neither stands for what it did not
-    see."""
+    and so is what is declared, as long as no detector of what is declared misses a fact. What the launch sets and
+    nobody can read no probe has played. Where a probe was run for the check and failed before it could tell, missed a
+    fact, or had nothing to compare the engine with, neither stands for what it did not see."""
     said = [(detector, _run_detector(check, detector, case, known)) for detector in check.detectors]
     outcomes = {(detector.grade, result.outcome) for detector, result in said}
     answered = (Grade.OBSERVED, Outcome.PASS) in outcomes or (Grade.DECLARED, Outcome.NOT_CHECKED) not in outcomes
+    unread = any(fact.startswith("plan.") for _, result in said for fact in result.lacks)
+    answered = answered and not unread
     judged = [(_fell_short(case, detector, result), result) for detector, result in said]
     judged.sort(key=lambda one: not one[0])  # their reasons come first
     order = _OF_DETECTORS if answered and not judged[0][0] else _OF_CASES
@@ -57,7 +59,8 @@ def _fell_short(case: Case, detector: Detector, result: CheckResult) -> bool:
     """Whether a detector has no answer although its probe was run."""
     if result.outcome is not Outcome.NOT_CHECKED:
         return False
-    return bool(failed_runs(case, detector)) or any(map(_without_reference, _runs(case, detector)))
+    runs = _runs(case, detector)
+    return bool(failed_runs(case, detector)) or any(map(_without_reference, runs)) or bool(runs and result.lacks)
 
 
 def _without_reference(job: Mapping[str, Any]) -> bool:

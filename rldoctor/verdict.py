@@ -101,6 +101,16 @@ def _whole_plan(case: Case, report: Report) -> Missing | None:
     return Missing(what=f"a part of the launch could not be read: {first}{more}")
 
 
+def _declared(case: Case, report: Report) -> Missing | None:
+    plans = [plan for plan in (case.plan, case.plan and case.plan.server) if plan is not None]
+    outside = dict.fromkeys(reason for plan in plans for reason in plan.outside)
+    if not outside:
+        return None
+    return Missing(
+        what="; ".join(outside), how="--python PATH of an environment that has it, or a release that was read"
+    )
+
+
 def _core_settings(case: Case, report: Report) -> Missing | None:
     """Core settings with a value that nobody can read, and that a check has asked for."""
     asked = {fact for result in report.results if result.outcome is Outcome.NOT_CHECKED for fact in result.lacks}
@@ -229,6 +239,7 @@ NEEDS: dict[Subject, tuple[Need, ...]] = {
     Subject.LAUNCH: (
         Need("plan", _trainer),
         Need("plan", _whole_plan),
+        Need("plan", _declared),
         Need("plan", _core_settings),
         Need("packages", _releases),
         Need("gpus", _machine),

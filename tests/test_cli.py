@@ -305,6 +305,7 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "--", "a=1"), "one launch script; 0 are given: rldoctor check SCRIPT -- ARGUMENTS"),
         (("check", "-"), "-: what a launch names stands beside its file, so standard input is not read: save it"),
         (("check", "torn.gz"), "torn.gz: a log by its name, and no launch file: rldoctor triage torn.gz"),
+        (("check", "crash.txt"), "crash.txt: a log with a traceback, and no launch file: rldoctor triage crash.txt"),
         (("check", "run.sh", "--framework", "vrel"), "vrel: no such framework; did you mean 'verl'?"),
         (("check", "run.sh", "--select", "budget-below"), "did you mean RLD202 (token-budget-below-context)?"),
         (("explain", "202"), "unknown code '202'; did you mean RLD202 (token-budget-below-context)?"),
@@ -334,6 +335,7 @@ def test_what_cannot_be_used_is_one_line_and_never_green(
     Path("loop.sh").symlink_to("loop.sh")
     Path("binary.sh").write_bytes(bytes(range(256)))
     Path("words.txt").write_text("hello world\n")
+    Path("crash.txt").write_text('it\'s\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n')
     Path("folder").mkdir()
     Path("folder", "run.sh").touch()
     Path("torn.gz").write_bytes(b"\x1f\x8b\x08" + b"x" * 100)

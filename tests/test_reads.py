@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
-from rldoctor import reads
+from rldoctor import reads, redact
 from rldoctor.api import Case, Check, Finding, Outcome, Reach, RolloutPlan, Setting, Unknown, find
 from rldoctor.api.results import CheckResult
 from rldoctor.case import SECTIONS, Gpu, Gpus, Host, ModelFiles, Series
@@ -85,9 +85,28 @@ KEYS = (
     "num_hidden_layers",
     "vocab_size",
 )
+VARIABLE = "environment."
 # What is read with other facts and decides nothing.
 BESIDE = {
     "RLD206 weights_beyond_the_device model.config.max_position_embeddings": "weights are as large in any context",
+}
+
+
+# Packages whose modules find all that they ask for.
+LINKED: dict[str, Any] = {
+    "frameworks": [
+        {
+            "name": name,
+            "version": "1",
+            "entries": [name],
+            "modules": 9,
+            "problems": [],
+            "validated": True,
+            "refusal": None,
+        }
+        for name in ("trl", "vllm")
+    ],
+    "unread": {},
 }
 
 
@@ -145,12 +164,13 @@ def reported(case: Case) -> Case:
         model=model,
         nodes=case.nodes or 1,
         environment=Variables(case.environment or {}),
+        links=LINKED,
         unknown={name: why for name, why in case.unknown.items() if name.partition(".")[0] not in SECTIONS},
     )
 
 
-def without(case: Case) -> Iterator[tuple[str, Case]]:
-    """The name of each fact, and the case that lacks it."""
+def without(case: Case, asked: Iterable[str]) -> Iterator[tuple[str, Case]]:
+    """The name of each fact, and the case that lacks it; of variables those that were asked for."""
     gone = Unknown(reason="taken away")
     for name in SECTIONS:
         if getattr(case, name) is not None:
@@ -169,6 +189,26 @@ def without(case: Case) -> Iterator[tuple[str, Case]]:
         yield f"gpus.devices.{name}", replace(case, gpus=replace(case.gpus, devices=devices))
     if case.model is not None:
         yield from _without_model_facts(case, case.model)
+    # A variable's value is not known where it was a secret.
+    for name in sorted(name.removeprefix(VARIABLE) for name in asked if name.startswith(VARIABLE)):
+        removed = Variables({**(case.environment or {}), name: redact.mark(name)})
+        yield VARIABLE + name, replace(case, environment=removed)
+
+
+def test_a_pass_says_which_module_was_not_read() -> None:
+    case = replace(planned(), links=LINKED)
+    unread = {**LINKED, "unread": {"trl.rewards": "trl/rewards.py: Permission denied"}}
+    passed = 0
+    for check in REGISTRY.checks.values():
+        for detector in check.detectors:
+            said = alone(check, detector, case)
+            if "links" in detector.needs and said.outcome is Outcome.PASS:
+                passed += 1
+                told = alone(check, detector, replace(case, links=unread))
+                assert "not read: trl/rewards.py: Permission denied" in (told.reason or ""), check.code
+                nothing = alone(check, detector, replace(case, links={**LINKED, "frameworks": []}))
+                assert nothing.outcome is not Outcome.PASS, check.code
+    assert passed > 2
 
 
 def _without_settings(case: Case) -> Iterator[tuple[str, Case]]:
@@ -243,17 +283,22 @@ def test_no_pass_survives_the_loss_of_a_fact_that_it_read(monkeypatch: pytest.Mo
     taken: dict[str, int] = {}
     survived = set()
     for case in cases(monkeypatch):
-        lacking = list(without(case))
-        for check in REGISTRY.checks.values():
-            for detector in check.detectors:
-                facts = read_in_passing(check, detector, case, monkeypatch)
+        passing = [
+            (check, detector, read_in_passing(check, detector, case, monkeypatch))
+            for check in REGISTRY.checks.values()
+            for detector in check.detectors
+        ]
+        lacking = list(without(case, set().union(*(facts for *_, facts in passing))))
+        for check, detector, facts in passing:
+            if facts:
                 for name, lesser in lacking:
                     if name in facts:
                         section = name.partition(".")[0]
                         taken[section] = taken.get(section, 0) + 1
                         if alone(check, detector, lesser).outcome is Outcome.PASS:
                             survived.add(f"{check.code} {detector.judge.__name__} {name}")
-    assert min(taken[section] for section in ("packages", "gpus", "host", "model", "plan")) > 20, taken
+    sections = ("packages", "gpus", "host", "model", "plan", "environment", "links")
+    assert min(taken[section] for section in sections) > 20, taken
     assert sorted(survived - BESIDE.keys()) == []
     # A bundle keeps the variables that are known to matter: another one would always seem unset.
     assert Variables.asked and sorted(name for name in Variables.asked if not is_allowed(name)) == []

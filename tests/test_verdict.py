@@ -402,3 +402,23 @@ def test_a_log_that_ends_while_the_run_starts(
     first = capsys.readouterr().out.splitlines()[0]
     starting = "cannot judge: the run was cut off, or is still starting"
     assert first.startswith(starting if code else "cut off or still running at step 100 of 800")
+
+
+@pytest.mark.parametrize(
+    ("packages", "said"),
+    [
+        ({"trl": "99.0"}, "the options of trl 99.0 are not known (read were "),
+        ({"vllm": "99.0"}, "the options of vllm 99.0 are not known (read were "),
+    ],
+)
+def test_a_release_that_nobody_read_is_not_judged(check: Check_, packages: dict[str, str], said: str) -> None:
+    machine = {**TRL, "packages": {**TRL["packages"], **packages}}
+    launch = "trl vllm-serve --model Qwen/Qwen2.5-7B-Instruct\n" if "vllm" in packages else TRAINED
+    code, verdict, _ = check("--select", "RLD2", launch=launch, machine=machine)
+    assert code == 2
+    assert any(one["what"].startswith(said) for one in verdict["missing"]), verdict
+    known = check("--select", "RLD2", launch=launch, machine=TRL)[1]["missing"]
+    assert not any("the options of" in one["what"] for one in known)
+
+
+TRAINED = "accelerate launch --num_processes 1 grpo.py --use_vllm True --vllm_mode colocate --max_steps 10\n"

@@ -90,7 +90,7 @@ def _served(case: Case, served: str, version: str, toolkit: str) -> Iterator[Fin
     if not version_within(served, f"<{major}"):
         yield Reach(f"the driver serves CUDA {served}, torch {version} is built with {toolkit}")
         return
-    compatibility = "compat" in (case.environment or {}).get("LD_LIBRARY_PATH", "")
+    compatibility = "compat" in (case.variable("LD_LIBRARY_PATH") or "")
     driver = f"driver {case.gpus.driver}" if case.gpus.driver else "the driver"
     message = f"{driver} serves CUDA up to {served}, and torch {version} is built with CUDA {toolkit}"
     if compatibility:

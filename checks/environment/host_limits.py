@@ -100,7 +100,7 @@ def few_processes(case: Case) -> Iterator[Finding | Reach]:
 def little_locked_memory(case: Case) -> Iterator[Finding | Reach]:
     """InfiniBand registers memory that must be locked, and a run over several nodes is likely to use it."""
     assert case.host is not None and case.host.locked_memory is not None and case.nodes is not None
-    if case.nodes < 2 or (case.environment or {}).get("NCCL_IB_DISABLE") == "1":
+    if case.nodes < 2 or case.variable("NCCL_IB_DISABLE") == "1":
         raise NotApplicable("one node, or InfiniBand is switched off")
     if case.host.locked_memory < LOCKED_MEMORY_LOW:
         yield _limit(

@@ -48,6 +48,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    cite,
     find,
     version_within,
 )
@@ -123,8 +124,7 @@ def _uninstall(case: Case, name: str, first: Distribution, other: Distribution, 
 @check.declared(needs=["environment"])
 def variable_names_a_library(case: Case) -> Iterator[Finding | Reach]:
     """A variable that makes vLLM or every process load another library."""
-    environment = case.environment or {}
-    nccl = environment.get("VLLM_NCCL_SO_PATH")
+    nccl = case.variable("VLLM_NCCL_SO_PATH")
     if nccl:
         yield _variable(
             case,
@@ -132,7 +132,7 @@ def variable_names_a_library(case: Case) -> Iterator[Finding | Reach]:
             nccl,
             "vLLM loads this NCCL, and the trainer the one that torch brings: they join one group",
         )
-    preloaded = environment.get("LD_PRELOAD", "")
+    preloaded = case.variable("LD_PRELOAD") or ""
     for entry in re.split(r"[:\s]+", preloaded):
         named = _LIBRARY.match(PurePosixPath(entry).name)
         if named:
@@ -144,7 +144,8 @@ def variable_names_a_library(case: Case) -> Iterator[Finding | Reach]:
 def _variable(case: Case, name: str, value: str, why: str) -> Finding:
     torch = find(case.packages, "torch") if case.packages else None
     own = nccl_of(torch) if torch else None
-    evidence = [Evidence(text=f"{name}={value}", source="environment")]
+    planned = cite(case.plan, f"env.{name}") if case.plan is not None else ()
+    evidence = [*planned] or [Evidence(text=f"{name}={value}", source="environment")]
     if own and "nccl" in value:
         evidence.append(Evidence(text=f"torch {torch.version if torch else ''} brings NCCL {own}"))
     return check.finding(

@@ -38,7 +38,7 @@ _SPACE = Fix(
     title="free space where the checkpoints go, or write them to another file system",
     commands=("df -h OUTPUT_DIR", "du -sh OUTPUT_DIR/*"),
 )
-_FEWER = Fix(title="keep fewer checkpoints", edits=(Edit(option="trainer.save_limit", value=2),))
+_FEWER = Fix(title="delete old checkpoints as new ones come", edits=(Edit(option="trainer.save_limit", value=2),))
 
 
 @check.observed(needs=["observations.hang"])

@@ -177,7 +177,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     own, found = reported.user_frame, run.raised
     said = _cut_off(root) or _line(reported.exception or str(root))
     yield check.finding(
-        f"{said}: {found.said if found is not None else 'no known pattern'}",
+        _native_crash(root) or f"{said}: {found.said if found is not None else 'no known pattern'}",
         evidence=(
             Evidence(text=str(_first_cause(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
@@ -209,6 +209,14 @@ _NATIVE_STACK = Fix(
     title="the crash is in native code, below the innermost Python frame: see its stack",
     commands=("gdb -batch -ex run -ex bt --args python SCRIPT",),
 )
+
+
+def _native_crash(root: LoggedException) -> str | None:
+    """A crash below Python, by the innermost Python frame, which called what crashed; None for anything else."""
+    if not _NATIVE.fullmatch(root.message) or not root.frames:
+        return None
+    last = root.frames[-1]
+    return f"{root.message} in native code, called by {last.function} ({last.file}:{last.line})"
 
 
 # They validate and carry for whoever calls them.

@@ -134,7 +134,7 @@ def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
             Evidence(text=str(link)[:500], source=link.source, line=link.line),
             Evidence(text=frame.code or frame.function, source=frame.file, line=frame.line),
         ),
-        fixes=(Fix(title=f"correct {f'{name} at ' if name else ''}{place}: {frame.code or link.type}"),),
+        fixes=(Fix(title=f"correct {f'{name} at ' if name else ''}{place}"),),
     )
 
 

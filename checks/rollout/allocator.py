@@ -74,11 +74,10 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
     setting = plan.get(f"env.{VARIABLE}")
     if setting is not None and setting.unknown is not None:
         raise NotChecked(f"{VARIABLE}: {setting.unknown}")
-    value = str(setting.value) if setting is not None and setting.value is not None else None
-    if value is None:
-        value = (case.environment or {}).get(VARIABLE)
+    value = case.variable(VARIABLE)
     if value is None or EXPANDABLE not in value or version >= ASSERTS_BEFORE:
-        yield Reach(f"{VARIABLE}={value or ''}, vLLM {'.'.join(map(str, version))}")
+        shown = f"{VARIABLE} is not set" if value is None else f"{VARIABLE}={value}"
+        yield Reach(f"{shown}, vLLM {'.'.join(map(str, version))}")
         return
     refuses = version >= ASSERTS_FROM
     then = "vLLM's sleep allocator refuses to start" if refuses else "sleeping does not free the engine's memory"

@@ -232,12 +232,17 @@ def _joined(found: list[Examined], shape: Shape, known: Baseline | None) -> Repo
 
 def _baseline(session: Session, given: Path | None) -> Baseline | None:
     """The findings that are known already: the option's, or the project's."""
-    from rldoctor.project import baseline
+    from rldoctor.project import baseline, settings
 
     project = session.settings
-    if given is None and project.baseline is not None and project.file is not None:
-        given = project.file.parent / project.baseline
-    return baseline.load(given) if given is not None else None
+    if given is not None:
+        return baseline.load(given)
+    if project.baseline is None or project.file is None:
+        return None
+    try:
+        return baseline.load(project.file.parent / project.baseline)
+    except InputError as error:
+        raise InputError(f"{settings.place(project, 'baseline')}: {error}") from error
 
 
 def triage(

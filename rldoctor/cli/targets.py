@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from rldoctor.errors import InputError
 LOGS = (".log", ".out", ".err", ".gz")
 # A bundle holds the facts of one machine; see rldoctor.bundle.
 _MAX_BYTES = 64 << 20
+_MOST_OF_A_LOG = 2 << 20
+_TRACEBACK = re.compile(rb"^(?:.{0,200}\W)?Traceback \(most recent call last\):\s*$", re.MULTILINE)
 
 
 def refuse(targets: Sequence[Path], command: str = "check") -> None:
@@ -44,6 +47,8 @@ def unread() -> str | None:
 def _refuse_file(target: Path) -> None:
     if str(target).endswith(LOGS):
         raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
+    if target.suffix == ".txt" and _TRACEBACK.search(_start(target)):
+        raise InputError(f"{target}: a log with a traceback, and no launch file: rldoctor triage {target}")
     held = _object(target) if target.suffix == ".json" else {}
     if {"schema_version", "findings"} <= held.keys():
         raise InputError(f"{target}: a report of rldoctor, and no launch file")
@@ -63,6 +68,15 @@ def _refuse_words(target: str, first: str, script: str | None, command: str) -> 
         raise InputError(f"{first}: no such file; hand over the script alone: rldoctor {command} {script}")
     if " -" in target:
         raise InputError(f"{target}: a command, not a file; save it as a script and hand that over")
+
+
+def _start(file: Path) -> bytes:
+    """The beginning of a file; empty for one that cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_MOST_OF_A_LOG)
+    except OSError:
+        return b""
 
 
 def _object(file: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class World:
         """The newest CUDA of the NVIDIA driver; None where there is none, or where forward-compatibility libraries
         raise it."""
         gpus = self.case.gpus
-        compatibility = "compat" in (self.case.environment or {}).get("LD_LIBRARY_PATH", "")
+        compatibility = "compat" in (self.case.variable("LD_LIBRARY_PATH") or "")
         return gpus.cuda if gpus is not None and gpus.vendor == "nvidia" and not compatibility else None
 
     def demands(self, by: Distribution) -> tuple[Demand, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -131,11 +132,12 @@ def read_machine(file: Path) -> Machine:
         if not file.is_file():
             hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
-        machine = msgspec.json.decode(untrusted.read(file, _MAX_BYTES), type=Machine)
+        data = untrusted.read(file, _MAX_BYTES)
+        machine = msgspec.json.decode(data, type=Machine)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {_plainly(error)}") from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{where}: not valid JSON: {error}") from error
+        raise InputError(f"{where}{_broken_at(data)}: not valid JSON: {error}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     if machine.python is not None:
@@ -143,6 +145,17 @@ def read_machine(file: Path) -> Machine:
     if machine.packages is not None:
         machine = msgspec.structs.replace(machine, packages=_versions(machine.packages, where))
     return machine
+
+
+def _broken_at(data: bytes) -> str:
+    """The line from which on a text is no JSON, behind a colon; msgspec counts bytes."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return f":{error.lineno}"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 _FIELD = expression(r"unknown field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?")

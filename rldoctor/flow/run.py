@@ -18,7 +18,7 @@ from rldoctor.flow import budget, depth, examination, prove
 from rldoctor.flow import collect as collecting
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import Progress
-from rldoctor.flow.session import Session
+from rldoctor.flow.session import Session, without_effect
 from rldoctor.model import Evidence, Level, Missing, Report
 from rldoctor.project import settings
 from rldoctor.records import dataclass
@@ -122,7 +122,8 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
 
 def settled(session: Session, judged: Report) -> Report:
     """The report as the project's settings weigh it, what they ignore apart."""
-    weighed = settings.weighed(judged, session.settings)
+    noted = replace(judged, notes=(*judged.notes, *without_effect(session.settings)))
+    weighed = settings.weighed(noted, session.settings)
     return settings.silence(weighed, session.settings, datetime.date.today())
 
 

@@ -166,6 +166,12 @@ def _verify_choices(project: Settings) -> None:
             raise InputError(f"{place}: no plugin is named {name!r}; did you mean {near!r}?")
 
 
+def without_effect(project: Settings) -> tuple[str, ...]:
+    """What is said of plugins that the project switches off and that are not here."""
+    absent = [name for name in project.disable_plugins if name not in registry.plugins()]
+    return tuple(f"{settings.place(project, 'disable-plugins')}: no plugin {name!r} is installed" for name in absent)
+
+
 def _verify_settings(project: Settings, found: Registry) -> None:
     """Raises :class:`InputError`, with file and line, for a name that no check has, or a number that is none to compare
     with."""

@@ -21,6 +21,7 @@ MAX_DEPTH = 60
 TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
 # TOML's own have 64 bits; Python refuses to print one of 4,300 digits.
 _LONG = re.compile(r"[=\[,]\s{0,80}[-+]?(?:0[xob])?[0-9A-Fa-f_]{300}")
+_AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 _DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{MAX_DEPTH}}}")
 
 
@@ -38,4 +39,14 @@ def parse(text: str, file: object) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"{file}: not valid TOML: {error}") from None
+        raise InputError(_refusal(file, text, str(error))) from None
+
+
+def _refusal(file: object, text: str, said: str) -> str:
+    """What the parser said, with the line where editors look for it."""
+    at = _AT.search(said)
+    if at is None:
+        return f"{file}: not valid TOML: {said}"
+    line = at["line"] or len(text.splitlines())
+    column = f" (column {at['column']})" if at["column"] else ""
+    return f"{file}:{line}: not valid TOML: {said[: at.start()]}{column}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rldoctor.case import Unknown
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from rldoctor.tables.options.optionset import OptionSet
 
 
-def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | None:
-    """The native setting as an unknown option, or None where it is known, or nobody can say."""
+def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | Unknown | None:
+    """The native setting as an unknown option; as Unknown where nobody can say whether the release has it; None where
+    it is known, or nobody lists such settings."""
     if native.form not in dialect.strict or native.form is Form.VARIABLE:
         return None
     if native.form is Form.OVERRIDE and launch.own_config:
@@ -38,8 +40,10 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
     exactly = options is not None and dialect.exact and native.form is Form.OPTION
     if options is not None and exactly and (declared := _declared_as(native, options)) is not None:
         return replace(native.as_unknown(owner=options.source, nearest=(declared,)), exact=True)
-    if options is None or options.known(key) is not False:
+    if options is None:
         return None
+    if options.known(key) is not False:
+        return options.doubtful(key)
     if native.form is Form.OPTION and options.completed(key) is not None:
         return None
     before = native.key[: len(native.key) - len(key)]

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rldoctor.case import Unknown
 from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
@@ -344,8 +345,14 @@ class Dialect:
         refuses."""
         unknown = unknown_option(self, draft.launch, native)
         # A configuration of the launch's own, or an override before it, may have made the place.
-        made = unknown is not None and unknown.nearest == (f"+{native.key}",) and native.key in draft.natives
-        if unknown is not None and not made:
+        made = (
+            isinstance(unknown, UnknownOption)
+            and unknown.nearest == (f"+{native.key}",)
+            and native.key in draft.natives
+        )
+        if isinstance(unknown, Unknown):
+            draft.undeclared[native.spelled or native.key] = unknown.reason
+        elif unknown is not None and not made:
             draft.unknown.append(unknown)
         refused = refused_value(self, draft.launch, native)
         if refused is not None:
@@ -391,6 +398,8 @@ class Dialect:
             unread=tuple(draft.unread),
             beside=draft.beside,
             unknown=(*draft.unknown, *launch.cut_off),
+            undeclared=draft.undeclared,
+            outside=self._outside(draft),
             refused=tuple(draft.refused),
             unset=tuple(sorted(names - draft.settings.keys())),
             notes=tuple(dict.fromkeys([*draft.notes, *launch.notes])),
@@ -399,6 +408,13 @@ class Dialect:
             files=tuple(launch.files.opened),
             group=self.main_group(launch),
         )
+
+    def _outside(self, draft: Draft) -> tuple[str, ...]:
+        """Of which releases of trainer and engine nobody knows the options."""
+        engine = [self.engine_group] if draft.value("rollout.backend", "vllm") == "vllm" else []
+        sets = (draft.launch.options(group) for group in (self.main_group(draft.launch), *engine))
+        reasons = (options.outside.reason for options in sets if options is not None and options.outside is not None)
+        return tuple(dict.fromkeys(reasons))
 
     @cached_property
     def _rows(self) -> Rows:

@@ -33,6 +33,7 @@ class Draft:
         self.unread: list[Given] = []
         self.beside = 0
         self.unknown: list[UnknownOption] = []
+        self.undeclared: dict[str, str] = {}
         self.refused: list[RefusedValue] = []
         self.notes: list[Note] = list(launch.notes)
         self.doubts: dict[str, str] = {}

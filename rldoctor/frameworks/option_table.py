@@ -68,7 +68,7 @@ class OptionTable:
             include,
             source=f"{self.framework} {version or 'of any version'} (table of {self.generated})",
             uncertain=uncertain,
-            gap=span if isinstance(span, Unknown) else None,
+            outside=span if isinstance(span, Unknown) else None,
         )
 
     def known(self, name: str, version: str | None, group: str | None = None) -> bool | Unknown:
@@ -174,8 +174,8 @@ class OptionTable:
             return first, max(i for i in range(first, last + 1) if public[i] == wanted)
         if first == 0 or first > last:
             return Unknown(
-                reason=f"{self.framework} {version} is outside the table, which has {self.versions[0]} to "
-                f"{self.versions[-1]} and is of {self.generated}"
+                reason=f"the options of {self.framework} {version} are not known (read were {self.versions[0]} to "
+                f"{self.versions[-1]}, on {self.generated})"
             )
         return first - 1, first
 

@@ -70,7 +70,7 @@ def generation(case: Case) -> Resolved:
         return Resolved("V0", "vLLM has no other engine before 0.7.0")
     if (booted := _booted(case)) is not None:
         return Resolved(booted, f"a {booted} engine came up")
-    asked = _variable(case, "VLLM_USE_V1")
+    asked = case.variable("VLLM_USE_V1")
     if asked in ("0", "1"):
         return Resolved("V1" if asked == "1" else "V0", f"VLLM_USE_V1={asked}")
     if version < (0, 8):
@@ -114,13 +114,6 @@ def _booted(case: Case) -> str | None:
     the launch's precision nor its attention, and some releases have V0 alone."""
     engine = case.observations.get("rollout", {}).get(MINIATURE, {}).get("records", {}).get("engine", {})
     return engine.get("engine") if engine.get("device") == "cuda" else None
-
-
-def _variable(case: Case, name: str) -> str | None:
-    """An environment variable as the launch sets it, else as the shell has it."""
-    if case.plan is not None and (set_here := case.plan.value(f"env.{name}")) is not None:
-        return str(set_here)
-    return (case.environment or {}).get(name)
 
 
 def _oldest_capability(case: Case) -> float:

@@ -13,7 +13,7 @@ from rldoctor.link.functions import follow_functions
 from rldoctor.link.locate import Kind
 from rldoctor.link.problems import Problem
 from rldoctor.link.sources import Sources
-from rldoctor.link.validations import refused_by, refused_by_engine
+from rldoctor.link.validations import refused_by, refused_by_engine, validates
 
 # The packages in which names are looked up. What else a trainer imports has never kept one from starting.
 OTHERS = frozenset(
@@ -61,6 +61,7 @@ def link(
         "entries": entries,
         "modules": len(follower.modules),
         "problems": [problem.plain() for problem in problems],
+        "validated": validates(record, case),
         "refusal": refused_by(record, case, sources),
     }
 
@@ -75,6 +76,7 @@ def engine(
         "entries": [],
         "modules": 0,
         "problems": [],
+        "validated": True,
         "refusal": refused_by_engine(record, case, sources),
     }
 

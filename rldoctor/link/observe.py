@@ -1,10 +1,10 @@
 """Links what is installed for a launch, as one fact of the case (``links``).
 
-``{"frameworks": [{"name", "version", "entries", "modules", "problems", "refusal"}], "unread": {module: why}}``; the
-problems are those of :class:`rldoctor.link.problems.Problem`, the refusal is what the framework's own validation makes
-of the launch's settings (:class:`rldoctor.link.refused.Refusal`), or None. The engine is among the frameworks where
-the launch hands it settings or starts a server. What was found is kept in the user's cache folder until a file or
-folder that was read changes."""
+``{"frameworks": [{"name", "version", "entries", "modules", "problems", "validated", "refusal"}], "unread": {module:
+why}}``; the problems are those of :class:`rldoctor.link.problems.Problem`, ``validated`` says whether code is known
+that validates such a launch, the refusal is what that makes of its settings (:class:`rldoctor.link.refused.Refusal`),
+or None. The engine is among the frameworks where the launch hands it settings or starts a server. What was found is
+kept in the user's cache folder until a file or folder that was read changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-_FORMAT = 9  # of what the cache keeps
+_FORMAT = 10  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 

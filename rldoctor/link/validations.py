@@ -17,6 +17,12 @@ from rldoctor.plan.model import Given, RolloutPlan, Setting
 from rldoctor.tables.options.optionset import OptionSet
 
 
+def validates(record: Framework, case: Case) -> bool:
+    """Whether code of the framework is known that looks at the settings of a launch like this."""
+    plan = case.plan
+    return plan is not None and plan.role != "server" and bool(record.arguments or _looking(record, plan))
+
+
 def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any] | None:
     """What the framework's own code refuses of what the launch gives, as plain JSON."""
     plan = case.plan

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rldoctor.logs.forms import EXCEPTION, names_function
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
-from rldoctor.logs.quoting import Samples, is_quoted
+from rldoctor.logs.quoting import Samples, is_changelog, is_quoted
 from rldoctor.logs.record import FileRecord, RawException
 from rldoctor.logs.tracebacks import TracebackParser
 
@@ -88,6 +88,8 @@ def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
     program."""
     written = [(number, line) for number, line in lines if line.text.strip()]
     if len(written) > _SENTENCES or any(line.level or line.tag or line.origin.pid for _, line in written):
+        return
+    if is_changelog([line for _, line in written]):
         return
     for number, line in written:
         match = _TOLD.search(line.text)

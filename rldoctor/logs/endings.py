@@ -46,6 +46,8 @@ _STARTS = re.compile(
 )
 # uvicorn's last words, behind a shutdown that somebody asked for and behind one that a failure brought.
 _SERVER_ENDED = re.compile(r"\s*Finished server process \[\d+\]")
+# vllm/v1/utils.py: the process that owns an engine ends it when it leaves itself. One that is killed says nothing.
+_ENGINE_ENDED = re.compile(r"\s*\[shutdown\] Process manager: send sigterm to process")
 _COUNTED = re.compile(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
     r"|(?:^|\s)step:(?P<alone>\d+) - "
@@ -104,7 +106,7 @@ def ended(
         return replace(incident, kind="finished")
     begun = _begun(pieces, at)
     # Of a training that was ended early the servers end in order, too.
-    if begun and not _trained(pieces, at) and any(_SERVER_ENDED.match(line.text) for _, _, line in _lines(pieces)):
+    if begun and not _trained(pieces, at) and (_has(pieces, _SERVER_ENDED) or _has(pieces, _ENGINE_ENDED)):
         return replace(incident, kind="finished")
     return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
 
@@ -134,6 +136,11 @@ def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:
                 yield piece, number, line
 
 
+def _has(pieces: Sequence[Slice], words: re.Pattern[str]) -> bool:
+    """Whether a line of the end begins with these words."""
+    return any(words.match(line.text) for _, _, line in _lines(pieces))
+
+
 def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
     """The last step that the end of the logs shows, and how many there are to be."""
     at = of = None
@@ -161,8 +168,8 @@ def _is_log(pieces: Sequence[Slice], at: int | None) -> bool:
 
 def _left_behind(pieces: Sequence[Slice]) -> tuple[Evidence, ...]:
     """What Python's resource tracker wrote as the log's last words: it outlives the process that it served, and has to
-    clean up only after one that did not do so itself (killed, ``os._exit``)."""
-    if any(piece.record.asked_to_end is not None for piece in pieces):
+    clean up only after one that did not do so itself (killed, ``os._exit``), or whose engine's worker was."""
+    if any(piece.record.asked_to_end is not None for piece in pieces) or _has(pieces, _ENGINE_ENDED):
         return ()
     last = [(piece, number, line) for piece, number, line in _lines(pieces) if line.text.strip()][-_LAST_WORDS:]
     return tuple(

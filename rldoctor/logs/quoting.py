@@ -45,6 +45,12 @@ _HISTORY = re.compile(
     r"[* |/\\]{0,20}(?:commit [0-9a-f]{7,40}\b|Author: .+<\S+>$|(?:Author|Commit)?Date:  |[0-9a-f]{7,12} \S)"
 )
 _FEWEST_MARKS = 5
+# An entry of a changelog: what was done, or which change did it. A text of nothing else is no log, however short.
+_ENTRY = re.compile(
+    r"\s{0,6}[-*] (?=.*(?:\(#\d+\)|\bin #\d+|\bby @\w|\b(?:is|are) now\b)|(?:\[[\w ]+\] ?|\**[\w./ -]{1,30}:\** )?"
+    r"(?:Fix|Add|Handl|Avoid|Remov|Rais|Improv|Support|Chang|Updat|Prevent|Catch|Document|Warn|Refactor|Bump|Revert|"
+    r"Allow|Drop|Deprecat|Clarif)(?:e|es|ed|s|y|ies|ied|ped)?\b)"
+)
 
 # Labels that open a shown sample and what closes it again: a field in brackets, or a title.
 _OPENS = re.compile(
@@ -117,8 +123,16 @@ class Samples:
         self.shower = None
 
 
+def is_changelog(lines: Sequence[Line]) -> bool:
+    """Whether the text is nothing but entries of a changelog, be it a single one."""
+    words = [line for line in lines if line.text.strip()]
+    return bool(words) and all(_ENTRY.match(line.text) for line in words)
+
+
 def is_document(lines: Sequence[Line]) -> bool:
     """Whether the text is Markdown, Python or a history that somebody wrote, and no program wrote a record in it: it
     speaks of failures, and quotes what runs print."""
+    if is_changelog(lines):
+        return True
     marks = max(sum(1 for line in lines if kind.match(line.text)) for kind in (_MARKDOWN, _CODE, _HISTORY))
     return marks >= _FEWEST_MARKS and not any(line.level or line.tag or line.origin.pid for line in lines)

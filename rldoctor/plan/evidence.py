@@ -60,8 +60,14 @@ def _text(plan: RolloutPlan, option: str, setting: Setting, name: str) -> str:
     }[setting.source]
     if setting.source is Source.GIVEN and setting.form is Form.OPTION and not setting.path:
         return as_option(name, setting)
+    # What the file says for this very option, and what it comes to.
+    own = [one for one in plan.given if one.option == option and (one.file, one.line) == (setting.file, setting.line)]
+    if setting.source is Source.DERIVED and own and own[0].value != setting.value:
+        stands = cite_given(replace(own[0], key=setting.key or own[0].key)).text
+        return f"{stands}, taken for {_written(plan, option, setting)}{origin}"
     # A value inside a JSON text or a dictionary has names of its own.
-    within = f" {'.'.join(setting.path)}" if setting.path and setting.source is Source.GIVEN else ""
+    is_given = setting.source in (Source.GIVEN, Source.ENVIRONMENT)
+    within = f" {'.'.join(setting.path)}" if setting.path and is_given else ""
     return f"{name}{within} = {_written(plan, option, setting)}{origin}"
 
 

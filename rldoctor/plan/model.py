@@ -149,6 +149,8 @@ class RolloutPlan:
 
     ``unset`` names what the framework can set and this launch does not, with no default known. ``unread`` holds the
     given native settings that no rule understood and that may concern the plan; ``beside`` counts those known not to.
+    ``undeclared`` are the options of which nobody can say whether the release has them, with the reason; ``outside``
+    says of which releases, trainer's or engine's, nobody knows any.
     ``place`` is where a new setting would stand, ``places`` the calls of a Python script that take settings.
     ``server`` is the rollout server's own launch where the same file starts it; its engine settings are merged here.
     ``group`` is the ``owner:group`` of the options that its command takes, empty where that is not known; ``cells`` are
@@ -166,6 +168,8 @@ class RolloutPlan:
     unread: tuple[Given, ...] = ()
     beside: int = 0
     unknown: tuple[UnknownOption, ...] = ()
+    undeclared: dict[str, str] = field(default_factory=dict)
+    outside: tuple[str, ...] = ()
     refused: tuple[RefusedValue, ...] = ()
     unset: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()

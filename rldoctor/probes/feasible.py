@@ -130,6 +130,5 @@ class _Visible:
 
 
 def _visible(case: Case) -> _Visible | None:
-    planned = case.plan.value(f"env.{VISIBLE}") if case.plan is not None else None
-    text = planned if isinstance(planned, str) else (case.environment or {}).get(VISIBLE)
+    text = case.variable(VISIBLE)
     return None if text is None else _Visible(text)

@@ -20,6 +20,11 @@ def is_mark(value: object) -> bool:
     return isinstance(value, str) and _MARK.fullmatch(value) is not None
 
 
+def has_mark(text: str) -> bool:
+    """Whether something was removed from a text."""
+    return _MARK.search(text) is not None
+
+
 def as_word(text: str) -> str:
     """The text with every mark as a word that no format takes for syntax: ``removed:HF_TOKEN``."""
     return _MARK.sub(lambda mark: mark[0].strip("<>"), text)

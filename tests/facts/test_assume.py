@@ -202,7 +202,7 @@ def test_a_machine_that_cannot_be_used(machine: Path, content: str, why: str) ->
     machine.write_text(content)
     with pytest.raises(InputError) as caught:
         apply(HERE, (str(machine),))
-    assert str(caught.value).startswith(f"--assume {machine}: {why}")
+    assert str(caught.value).replace(f"{machine}:1:", f"{machine}:").startswith(f"--assume {machine}: {why}")
     assert "\n" not in str(caught.value)
 
 
@@ -229,6 +229,15 @@ def test_an_item_that_is_neither(item: str, why: str) -> None:
         apply(HERE, (item,))
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_json_is_named_with_its_line(machine: Path) -> None:
+    machine.write_text('{\n "python": "3.12",\n "nodes": 1,\n}')
+    with pytest.raises(InputError, match=r"machine\.json:[34]: not valid JSON: "):
+        apply(HERE, (str(machine),))
+    machine.write_text('{"python": ')
+    with pytest.raises(InputError, match=r"machine\.json:1: not valid JSON: "):
+        apply(HERE, (str(machine),))
 
 
 def test_two_machines_or_devices_of_two_vendors_are_too_many(machine: Path) -> None:

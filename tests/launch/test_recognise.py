@@ -147,9 +147,10 @@ def test_an_impossible_value_is_noted_with_its_line_and_leaves_the_setting_unkno
         ("a.sh", b"python 'x\n", "a.sh:1: the quote ' is never closed"),
         ("a.py", b"x = (\n", "a.py:1: not valid Python"),
         ("a.yaml", b"a: 'x\n", "a.yaml:2: not valid YAML"),
-        ("a.toml", b"a = \n", "a.toml: not valid TOML"),
+        ("a.toml", b"b = 1\na = \n", "a.toml:2: not valid TOML: Invalid value (column 5)"),
+        ("a.toml", b"b = 1\na = [1,\n", "a.toml:2: not valid TOML"),
     ],
-    ids=["binary", "encoding", "huge", "quote", "python", "yaml", "toml"],
+    ids=["binary", "encoding", "huge", "quote", "python", "yaml", "toml", "toml-end"],
 )
 def test_unreadable_files_are_one_clear_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)

@@ -236,6 +236,20 @@ def test_what_a_run_shows_of_its_history_hides_no_failure(before: str) -> None:
     assert incident(before + REWARD_RAISES).exception == "KeyError: 'answer'"
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "- Fix `RuntimeError: CUDA error: device-side assert triggered` when the tokenizer was resized (#4121)\n",
+        "* vLLM: torch.OutOfMemoryError: CUDA out of memory is now raised before the engine starts\n",
+        "- Handles ray.exceptions.ActorDiedError: it died in the rollout worker\n",
+    ],
+)
+def test_a_lone_entry_of_a_changelog_is_no_failed_run(entry: str) -> None:
+    assert incident(entry).kind == "unknown" and codes(entry) == []
+    assert codes("- Using vLLM 0.8.5 I get RuntimeError: CUDA error: device-side assert triggered\n") == ["RLD305"]
+    assert codes("- torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n") == ["RLD206"]
+
+
 def test_a_server_that_answered_and_was_ended_has_finished() -> None:
     answered = 'INFO:     127.0.0.1:51122 - "POST /v1/completions HTTP/1.1" 200 OK\n'
     ended = (
@@ -545,6 +559,21 @@ def test_only_the_resource_tracker_speaks_after_a_process_that_was_killed() -> N
     assert incident(HEALTHY + TRACKER).kind == "finished"
     asked = "(APIServer pid=7) INFO 08-21 10:24:34 [launcher.py:100] [shutdown] API server: shutdown triggered\n"
     assert incident(SERVING + asked + TRACKER).kind == "unfinished"
+
+
+def test_an_engine_that_its_owner_ended_has_finished_whatever_its_worker_left_behind() -> None:
+    started = (
+        "(EngineCore pid=9) INFO 11-20 20:29:57 [core.py:402] init engine (profile, create kv cache) took 1.75 s\n"
+    )
+    answered = started + "Processed prompts: 100%|██████████| 1/1 [00:00<00:00,  4.02it/s]\n"
+    ended = (
+        "(MainProcess pid=23705) INFO 11-20 20:29:59 [utils.py:628] [shutdown] Process manager: send sigterm to "
+        "process EngineCore\n"
+        "(MainProcess pid=23705) WARNING 11-20 20:30:04 [system_utils.py:225] [shutdown] force killing sub process W\n"
+    )
+    assert incident(answered + ended + TRACKER).kind == "finished"
+    assert incident(answered + TRACKER).kind == "unknown"
+    assert incident("step:2 - actor/pg_loss:0.1\n" + answered + ended + TRACKER).kind == "unfinished"
 
 
 @pytest.mark.parametrize(

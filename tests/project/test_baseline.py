@@ -131,7 +131,7 @@ def test_a_projects_settings_name_its_baseline(launch: Path) -> None:
     (launch / "rldoctor.toml").write_text('baseline = "known.json"\n')
     missing = run("check", "run.sh", *STATIC, cwd=launch)
     assert missing.returncode == 2
-    assert "known.json: no such file" in missing.stderr
+    assert "rldoctor.toml:1: baseline" in missing.stderr and "known.json: no such file" in missing.stderr
     run("baseline", "run.sh", *STATIC, "--output", "known.json", cwd=launch)
     assert run("check", "run.sh", *STATIC, cwd=launch).returncode == 0
 

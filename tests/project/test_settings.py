@@ -226,6 +226,13 @@ def test_a_number_of_a_check_is_set_by_the_project(tmp_path: Path) -> None:
     assert "`share` (usually 0.95)" in run("explain", "RLD503").stdout
 
 
+def test_a_plugin_that_is_not_here_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rldoctor.toml").write_text("fail-on = 'error'\ndisable-plugins = ['acme-checks']\n")
+    (tmp_path / "run.log").write_text(SHORT)
+    asked = run("triage", "run.log", cwd=tmp_path)
+    assert "rldoctor.toml:2: no plugin 'acme-checks' is installed" in asked.stdout + asked.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -126,9 +126,9 @@ def _remedies(plan: RolloutPlan, path: str) -> Iterator[Fix]:
         "that of the instruct sibling, or train the instruct model",
     )
     if plan.value(APPLIES) is True:
-        own = " and write them with --input_template" if plan.framework == "OpenRLHF" else ""
+        with_own = plan.framework == "OpenRLHF"
         yield Fix.unsafe(
-            f"or hand the prompts on as they are (no apply_chat_template){own}",
+            "or format the prompts with --input_template" if with_own else "or hand the prompts on as they are",
             {APPLIES: False},
             side_effects="the policy sees the prompts without roles",
         )

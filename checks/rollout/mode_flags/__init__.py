@@ -98,7 +98,10 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
                 where,
             ),
         )
-    yield Reach(f"the argument classes of {', '.join(framework['name'] for framework in followed)}")
+    read = [framework["name"] for framework in followed if framework.get("validated")]
+    if not read:
+        raise NotApplicable(f"no code of {plan.framework} is known that validates a launch like this")
+    yield Reach(f"the argument classes of {', '.join(read)}")
 
 
 @check.observed(needs=["plan", "observations.validators"])

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, Severity, cite, plan_of
+from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, RolloutPlan, Severity, cite, plan_of
 from rldoctor.api.engine import release
 
 from . import attention_variable
@@ -41,6 +41,9 @@ from .fixes import in_place, once, refusal, remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
+
+# Options that are named of those that nobody can judge.
+SHOWN = 3
 
 check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 
@@ -63,6 +66,7 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
             f"the release of {plan.framework} is not known: an option may belong to another one",
             how="--assume PACKAGE==VERSION",
         )
+    _all_declared(plan)
     yield Reach(f"{len(plan.given)} options of {plan.framework} {plan.version}")
 
 
@@ -83,7 +87,17 @@ def value_refused(case: Case) -> Iterator[Finding | Reach]:
             ),
             fixes=tuple(in_place(option)),
         )
+    _all_declared(plan)
     yield Reach(f"the values of {len(plan.given)} options")
+
+
+def _all_declared(plan: RolloutPlan) -> None:
+    """Raises :class:`NotChecked` with the options of which nobody can say whether the release has them."""
+    by_reason: dict[str, list[str]] = {}
+    for key, reason in plan.undeclared.items():
+        by_reason.setdefault(reason, []).append(key)
+    if by_reason:
+        raise NotChecked("; ".join(f"{reason}: {', '.join(keys[:SHOWN])}" for reason, keys in by_reason.items()))
 
 
 @check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])

@@ -21,14 +21,16 @@ def combined(
     *,
     source: str,
     uncertain: dict[str, Unknown] | None = None,
-    gap: Unknown | None = None,
+    outside: Unknown | None = None,
 ) -> OptionSet:
     """The options of ``group`` from its ``own`` ones and what ``include`` gives for the groups below it.
 
-    A part that should be there and is not leaves a gap: then nothing can be called unknown."""
+    A part that should be there and is not leaves a gap: then nothing can be called unknown. So does a release that is
+    ``outside`` of all that was read."""
     description = layout.groups[group]
     options: dict[str, Option] = {}
     disputed: dict[str, Unknown] = {}
+    gap = outside
     if description.parts and not own and not uncertain:
         gap = gap or Unknown(reason=f"{source} has no {group}")
     for included in description.includes:
@@ -49,6 +51,7 @@ def combined(
         source=source,
         uncertain=disputed,
         gap=gap,
+        outside=outside,
         open_ended=description.open,
         rejects=description.rejects,
         abbreviations=description.abbreviations,

@@ -16,9 +16,11 @@ class OptionSet(Mapping[str, Option]):
 
     The mapping holds what is certainly known. ``uncertain`` holds names that some of the releases in question have and
     others do not; ``gap`` is set where part of the options could not be read at all, so that no name can be called
-    unknown; ``open`` where the command hands other names on; ``rejects`` where it stops at a name it does not know;
-    ``abbreviations`` where its parser completes the start of a name; ``validates`` where values are held against their
-    types wherever they are given. ``source`` says where all of it comes from."""
+    unknown; ``outside`` where the release as a whole is none that anybody read; ``open`` where the command hands other
+    names on; ``rejects`` where it stops at a name it does not know; ``abbreviations`` where its parser completes the
+    start of a name; ``validates`` where values are held against their types wherever they are given. ``source`` says
+    where all of it comes from.
+    """
 
     def __init__(
         self,
@@ -27,6 +29,7 @@ class OptionSet(Mapping[str, Option]):
         source: str,
         uncertain: dict[str, Unknown] | None = None,
         gap: Unknown | None = None,
+        outside: Unknown | None = None,
         open_ended: bool = False,
         rejects: bool = True,
         abbreviations: bool = False,
@@ -36,6 +39,7 @@ class OptionSet(Mapping[str, Option]):
         self.source = source
         self.uncertain = uncertain or {}
         self.gap = gap
+        self.outside = outside
         self.open = open_ended
         self.rejects = rejects
         self.abbreviations = abbreviations
@@ -71,6 +75,14 @@ class OptionSet(Mapping[str, Option]):
         if self.open:
             return Unknown(reason="other names are handed on to another function")
         return self.gap or False
+
+    def doubtful(self, name: str) -> Unknown | None:
+        """Why nobody can say whether the release has the option; None where it is known, and where what hands names on
+        takes any."""
+        own = self.spelled(name)
+        if own is not None:
+            return self.uncertain.get(own)
+        return self.gap if self.known(name) is self.gap else None
 
     def get_option(self, name: str) -> Option | None:
         """The option under ``name`` in any of its spellings; another spelling's option is the one it stands for."""

@@ -136,15 +136,18 @@ def test_what_the_installed_frameworks_own_class_refuses() -> None:
     }
     base = case("TRL", {"trl": "0.23.1"})
     assert base.plan is not None
-    links = {"frameworks": [{"name": "trl", "version": "0.23.1", "refusal": refusal}]}
+    links = {"frameworks": [{"name": "trl", "version": "0.23.1", "validated": True, "refusal": refusal}]}
     one = replace(base, plan=replace(base.plan, given=(given,)), links=links)
     (finding,) = judge_one(check, one).findings
     assert finding.message == (
         "trl 0.23.1 refuses this in GRPOConfig.__post_init__: GRPO requires at least 2 generations"
     )
     assert [(e.source, e.line) for e in finding.evidence] == [("run.sh", 3), ("trl/trainer/grpo_config.py", 685)]
-    quiet = replace(one, links={"frameworks": [{"name": "trl", "version": "0.23.1", "refusal": None}]})
+    links = {"frameworks": [{"name": "trl", "version": "0.23.1", "validated": True, "refusal": None}]}
+    quiet = replace(one, links=links)
     assert judge_one(check, quiet).outcome is Outcome.PASS
+    nowhere = replace(one, links={"frameworks": [{"name": "axolotl", "version": "1", "validated": False}]})
+    assert "the argument classes" not in (judge_one(check, nowhere).reason or "")
 
 
 def test_the_server_itself_needs_no_address(tmp_path: Path) -> None:

@@ -33,6 +33,16 @@ def with_unknown(*options: UnknownOption) -> Case:
     return replace(made, plan=replace(made.plan, unknown=options))
 
 
+def test_an_option_of_a_release_that_nobody_read_is_not_checked(tmp_path: Path) -> None:
+    text = "python3 -m verl.trainer.main_ppo data.train_batch_size=8 actor_rollout_ref.rollout.n=4\n"
+    (later,) = (judge_one(check, case) for case in LaunchFile(tmp_path, text, {"verl": "99.0"}).cases())
+    assert later.outcome is Outcome.NOT_CHECKED
+    assert (later.reason or "").startswith("the options of verl 99.0 are not known (read were ")
+    assert "actor_rollout_ref.rollout.n" in (later.reason or "")
+    (known,) = (judge_one(check, case) for case in LaunchFile(tmp_path, text, {"verl": "0.7.0"}).cases())
+    assert known.outcome is Outcome.PASS
+
+
 def test_names_the_option_the_line_and_the_nearest_real_one() -> None:
     (finding,) = judge_one(check, with_unknown(TYPO)).findings
     assert "gpu_memory_utilisation; did you mean actor_rollout_ref.rollout.gpu_memory_utilization?" in finding.message
