@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,8 +27,10 @@ from rldoctor.watch.follow import Follower
 # How much of a file's beginning shows how its lines are wrapped.
 _SAMPLE = 1 << 16
 # Judging takes this share of one core at most, so that a watched run pays one hundredth with reading, drawing and
-# asking the devices: a judgement of a tenth of a second comes every 25 seconds.
+# asking the devices: a judgement that takes a tenth of a second of the processor comes every 25 seconds.
 SHARE = 0.004
+# The first judgement also loads what judging needs, once; it delays the next one by so many seconds at most.
+_FIRST = 10.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Seen:
 
 
 class LiveLog:
-    """One log, with the ``history`` that a tracker keeps of the same run. ``clock`` counts seconds."""
+    """One log, with the ``history`` that a tracker keeps of the same run. ``clock`` counts seconds, ``spent`` those of
+    the processor: a busy machine does not make judging dearer."""
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class LiveLog:
         case: Case | None = None,
         clock: Callable[[], float] = time.monotonic,
         history: Run | None = None,
+        spent: Callable[[], float] = time.process_time,
     ) -> None:
         """Raises :class:`rldoctor.errors.InputError` for a path that cannot be followed."""
         self.path = path
@@ -57,11 +62,13 @@ class LiveLog:
         self.table = Table(self.checks)
         self.case = case or Case()
         self.clock = clock
+        self.spent = spent
         self.history = history
         self.follower = Follower(path)
         self.files = 1
         self._unjudged = False
         self._free = clock()
+        self._most_to_wait = _FIRST
         # The metrics of all files that the log went through.
         self._collector = Collector()
         self._begin()
@@ -75,21 +82,22 @@ class LiveLog:
                 self.files += 1
                 self._begin()
             self._feed(piece.data)
-        began = self.clock()
-        free = last or began >= self._free
+        free = last or self.clock() >= self._free
         # A history that grew is read where it can be judged.
         came = bool(pieces) or (free and self._more_history())
         self._unjudged = self._unjudged or came
         if not self._unjudged or not free:
             return Seen(came)
         self._unjudged = False
+        began = self.spent()
         report, case = self._judge()
-        ended = self.clock()
-        self._free = ended + (ended - began) / SHARE
+        self._free = self.clock() + min((self.spent() - began) / SHARE, self._most_to_wait)
+        self._most_to_wait = math.inf
         return Seen(came, report, case.metrics)
 
     def _begin(self) -> None:
         self._head = b""
+        self._number = 0
         self._start()
 
     def _start(self) -> None:
@@ -97,7 +105,6 @@ class LiveLog:
         self._source = Source(name, self.path, origin_of(name))
         self._reader = Reader(self._source, self.table)
         self._offset = 0
-        self._number = 0
         codec = detect(self._head)
         self._decode = decoder(codec)
         self._strips = learned(decoder(codec)(self._head)) if self._head else []
@@ -113,9 +120,11 @@ class LiveLog:
         self._reader.feed(Block(text, self._offset))
         self._offset += len(text)
         self._source.size = self._offset
-        for line in text.splitlines()[-data.count(b"\n") - 1 :] if young else text.splitlines():
+        # A piece ends with a line, so that what follows the last one is empty, or the file's last line.
+        for line in (self._text(data) if young else text).split(b"\n"):
             self._number += 1
-            self._collector.feed("log", self._number, line.decode("utf-8", "replace"))
+            self._collector.feed(self._source.name, self._number, line.decode("utf-8", "replace"))
+        self._number -= 1
 
     def _text(self, data: bytes) -> bytes:
         text = self._decode(data)

@@ -91,14 +91,44 @@ def test_metrics_go_on_where_the_log_was_rotated(tmp_path: Path) -> None:
     clock.now += 1e6
     seen = log.look()
     assert seen.metrics is not None
-    assert len(seen.metrics["reward"].steps) == 25
+    reward = seen.metrics["reward"]
+    assert len(reward.steps) == 25
+    assert reward.source == str(file)
+
+
+def test_the_lines_of_a_log_are_counted_as_it_grows(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    file.write_text("starting\n")
+    log = LiveLog(file, CHECKS, clock=Clock())
+    for n in range(10, 16):
+        with file.open("a") as opened:
+            opened.write(f"\r {n}%|#   | {n}/100\r {n}%|#  | {n}/100\n" + STEP.format(n=n))
+        log.look()
+    file.rename(tmp_path / "run.log.1")
+    file.write_text("again\n" + STEP.format(n=16))
+    seen = log.look(last=True)
+    assert seen.metrics is not None
+    assert seen.metrics["reward"].lines == (3, 5, 7, 9, 11, 13, 2)
+
+
+def test_what_a_busy_machine_delays_does_not_make_judging_dearer(tmp_path: Path) -> None:
+    file = tmp_path / "run.log"
+    file.write_text(STEP.format(n=1))
+    clock = Clock()
+    log = LiveLog(file, CHECKS, clock=clock, spent=lambda: 0.0)
+    judged = 0
+    for n in range(2, 8):
+        with file.open("a") as opened:
+            opened.write(STEP.format(n=n))
+        judged += log.look().report is not None
+    assert judged == 6
 
 
 def test_judging_takes_its_share_of_the_time_and_no_more(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     file.write_text(STEP.format(n=1))
     clock = Clock()
-    log = LiveLog(file, CHECKS, clock=clock)
+    log = LiveLog(file, CHECKS, clock=clock, spent=clock)
     judged = []
     for n in range(2, 90):
         with file.open("a") as opened:
