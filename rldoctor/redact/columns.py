@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import is_digest, is_secret_option, looks_drawn, looks_made, words
+from rldoctor.redact.names import is_digest, is_password, is_secret_option, looks_drawn, looks_made, says_of_it, words
 from rldoctor.redact.spans import Span
 
 _SIGNS = expression(r"(?i:pass|pw|key|token|secret|auth|cookie|credential|webhook|jwt|dsn)[^\n]{0,200}\n")
@@ -16,6 +16,7 @@ _NAME = expression(r"(?:[A-Za-z_][\w. -]{0,60})?")
 _OPENING = expression(r"[^\"'\n]{0,80}[\"'](?:\w{1,40}[\"']:[ ]{0,4}[\"'])?")
 _QUOTED = expression(r"\"(?:[^\"\n]|\"\"){0,4096}\"")
 _LONGEST, _MOST = 8192, 64
+_SHORTEST = 4
 # A line between the names and the values.
 _RULE = expression(r"[\s>|│┃+:=├┼┤─━-]+")
 _MARGIN = " \t>+|│┃\"'}]"
@@ -89,4 +90,6 @@ def _cells(line: str, between: str) -> list[tuple[int, int]]:
 def _is_one(name: str, value: str) -> bool:
     if not is_secret_option(name, value):
         return False
+    if is_password(name) and words(name) != ["pass"]:
+        return len(value) >= _SHORTEST and not says_of_it(value) and not is_secret_option(value, value)
     return looks_made(value) if words(name) != ["token"] else looks_drawn(value) or is_digest(value)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from rldoctor.expressions import expression
 from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_nothing, looks_made
 from rldoctor.redact.spans import Span
+from rldoctor.redact.values import arguments, whole
 
 _QUOTE = r"[\"'`]?"
 _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
@@ -26,9 +27,12 @@ _CERTAIN = tuple(
         rf"(?:(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
-        rf"(?i:\b(?:create|alter)[ \t]{{1,4}}(?:user|role)\b[^\n;]{{1,120}}"
-        r"\bidentified[ \t]{1,4}(?:with[ \t]{1,4}\S{1,64}[ \t]{1,4})?(?:by|as))[ \t]{1,4}"
-        rf"[\"']{_QUOTED}",
+        # In SQL; a column or a table is no word in quotes behind KEY.
+        r"(?:\bIDENTIFIED|(?i:\b(?:create|alter|grant|set)\b[^\n;]{1,120}\bidentified))"
+        rf"(?i:[ \t]{{1,4}}(?:with[ \t]{{1,4}}\S{{1,64}}[ \t]{{1,4}})?(?:by|as))[ \t]{{1,4}}[\"']{_QUOTED}",
+        rf"\b(?i:attach)\b[^\n;]{{1,120}}\b(?i:key)[ \t]{{1,4}}[\"']{_QUOTED}",
+        r"\b(?:PIN|[TH]?OTP)(?:[ ][a-z]{2,8}){0,2}(?::|[ ]is)[ ]{1,4}(?P<value>\d{4,10})\b",
+        r"\bUSER[ ]\S{1,64}\s{1,8}PASS[ ](?P<value>[^\s\"'`][^\n\"'`]{0,255})",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
         rf"\.(?:login\(|connect\([^()\n,]{{1,80}},[ \t]{{0,4}}\d{{1,5}},)"
@@ -78,12 +82,18 @@ _LIKELY = tuple(
         rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
         r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
+        # Commands of Redis and of mail.
+        rf"^[ \t>$+]{{0,4}}(?:\w{{1,16}}[ ])?(?:AUTH|LOGIN)[ ](?:[\w.-]{{1,40}}[ ])?{_QUOTE}{_VALUE}{_QUOTE}[ ]*$",
         # ~/.pgpass
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
         r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token|verifier))=(?P<value>[^\s&\"'`<>]{8,1024})",
         r"[?&](?:X-[A-Z][a-z]{2,7}-(?:Signature|Credential|Security-Token)|Policy|Key-Pair-Id|q-ak)=(?P<value>[^\s&\"'`<>]{8,1024})",
     )
+)
+# A call whose last argument is one: login(user, "..."), wandb.login(key="..."), set_password("...").
+_LOGS_IN = expression(
+    r"\b(?:[lL]og_?in|sign_?in|authenticate|(?P<sets>set_?[pP]assw(?:or)?d|set_?[pP]assphrase|set_?[sS]ecret))\("
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(
@@ -103,7 +113,8 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
-    r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl"
+    r"|sign_?in\(|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 
@@ -113,22 +124,29 @@ def find(text: str) -> Iterator[Span]:
     if not _SIGNS.search(text):
         return
     for pattern in _CERTAIN:
-        yield from _certain(pattern.finditer(text))
+        yield from _certain(text, pattern.finditer(text))
     for pattern in _LIKELY:
         yield from _likely(pattern.finditer(text))
+    for call in _LOGS_IN.finditer(text):
+        given = [*arguments(text, call.end())]
+        for keyword, start, end in given:
+            alone = len(given) == 1 and not call["sets"] and text[start - 2 : start - 1] == "("
+            if keyword == "key" or (not keyword and not alone and (keyword, start, end) == given[-1]):
+                yield from () if is_nothing(text[start:end]) else (Span(start, end, "password"),)
     for call in _CALL.finditer(text):
         yield from _likely(_GIVEN.finditer(text, *call.span("held")))
     if _MANIFEST.search(text):
         for block, line in ((_DATA, _ENTRY), (_FLOW_DATA, _FLOW_ENTRY)):
             for data in block.finditer(text):
                 for entry in line.finditer(text, data.start("held"), data.end("held")):
-                    yield Span(entry.start("value"), entry.end("value"), "secret")
+                    yield Span(entry.start("value"), whole(text, *entry.span("value")), "secret")
 
 
-def _certain(hits: Iterable[re.Match[str]]) -> Iterator[Span]:
+def _certain(text: str, hits: Iterable[re.Match[str]]) -> Iterator[Span]:
     for hit in hits:
+        start = hit.start("value")
         if not is_nothing(hit["value"]):
-            yield Span(*hit.span("value"), "password")
+            yield Span(start, whole(text, start, hit.end("value")), "password")
 
 
 def _likely(hits: Iterable[re.Match[str]]) -> Iterator[Span]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from rldoctor.expressions import expression
 from rldoctor.redact.names import (
@@ -17,9 +18,11 @@ from rldoctor.redact.names import (
     is_secret_option,
     looks_drawn,
     looks_made,
+    says_of_it,
     words,
 )
 from rldoctor.redact.spans import Span
+from rldoctor.redact.values import closing, phrase, whole
 
 _STEM = expression(
     r"key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
@@ -39,16 +42,31 @@ _BREAK = r"(?:(?:\\?\r?\n[ \t]{0,80}){1,3})"
 # What YAML may say of a value before it: a tag, an anchor, that it is a block.
 _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK})?"
 # An annotation of Python before the value.
-_TYPE = r"(?:Optional\[)?(?:str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
+_TYPE = (
+    r"(?:Optional\[)?(?:str(?:ing)?|String|&str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
+)
 # "name": | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
 _JOINED = expression(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
-    rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?::[ \t]{{0,4}}{_TYPE}[ \t]{{0,4}})?==?|%3[AD]|\\u003[ad]"
+    rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
+    rf"|<-(?=[ \t])|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
 )
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
+# ("name", "value"), where any password may be; "... name %s", "value"
+_PAIR = expression(
+    rf"(?P<before>{_QUOTE},[ ]{{0,4}}[bB]?(?P<quote>{_QUOTE}))[^\n]{{1,512}}?(?P<behind>(?P=quote)[)\]])"
+)
+_FORMATTED = expression(
+    rf"[ \t:='\"]{{0,4}}(?:%[sr]|\{{[\w!:]{{0,8}}\}})[^\"'\n]{{0,40}}{_QUOTE}[ \t]{{0,4}},[ \t]{{0,4}}(?=[bB]?{_QUOTE})"
+)
+# name value, alone in the line of a file of settings.
+_LINE = expression(r"[ \t]{0,40}(?:(?:config )?set )?", re.IGNORECASE)
+_IN_A_LINE = expression(
+    rf"[ \t]{{1,40}}(?=(?:{_QUOTE}[^\n]{{1,512}}{_QUOTE}|[^\s\"'=:]{{1,512}})[ \t]{{0,40}}(?:\r?\n|\Z))"
+)
 # --name value, also in the next line
 _SPACED = expression(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
 _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
@@ -62,7 +80,8 @@ _ENTRY = expression(
     rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
 )
 _ENTRYS_NAME = expression(
-    rf"(?:(?i:name|key|variable){_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
+    rf"(?:(?i:name|key|variable|(?P<kind>type|field|label|id|option|setting))"
+    rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
 )
 _ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
@@ -82,7 +101,7 @@ _REFUSED = expression(
 # name:\n    desc: null\n    value: value, as wandb keeps a run's configuration.
 _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
 # <name>value</name>
-_ELEMENT = expression(r"(?:\s[^<>\n]{0,120})?>\s{0,40}(?=[^<>\n]{1,4096}</)")
+_ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?</)")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 # The rest of a value that a terminal or a program broke off where the line was full.
@@ -101,15 +120,18 @@ _HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^
 # quotes.
 _HELD = expression(r"(?<=[\"'`:=] |.[\"'`]|r\()[^\s\"'`(){}<>,;]{8,512}")
 _SUBSTITUTED = expression(r"[^\s\"'`(){}<>,;]{8,512}")
+# What a call takes where the variable is not set: os.getenv("NAME", "value")
+_ELSE = expression(rf"(?i:get_?env|environ\.get|\benv)\([ ]?{_QUOTE}\w{{1,64}}{_QUOTE},[ ]{{0,4}}(?={_QUOTE})")
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env|\bdotenv set)[ \t]{1,8}\Z")
 # A word of a sentence, or the path of a file.
-_SAID = r"(?:[\w'-]{1,15}|[\"']?[/~][\w/.~-]{1,80}[\"']?)"
+_SAID = r"(?:[\w'-]{1,15}|[\w.-]{1,40}@[\w.-]{1,40}|[\"']?[/~][\w/.~-]{1,80}[\"']?)"
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
     rf"|</t[dh]>\s{{0,40}}<t[dh][^<>\n]{{0,80}}>|[ \t]{{2,60}}|\t"
     rf"|[ \t]{{0,8}}[:=][ \t]{{0,8}}{_BREAK}(?:-[ \t]{{1,4}})?)"
+    rf"|[ \t](?i:for)[ \t][\w@'\".%-]{{1,80}}[ \t]=[ \t](?={_QUOTE})"
     rf"|(?:[ \t](?=[A-Za-z])(?:{_SAID} ){{0,5}}{_SAID})?"
     r"(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
     r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}"
@@ -117,8 +139,12 @@ _LOOSE = expression(
 )
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
+# What it is the pass of: the second pass, the keystore pass
+_OF = expression(r"([a-z]{2,16}) \Z")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
+_TELLS = expression(r"(?::|\b(?:is|was)|->|→)[ \t]+\Z")
+_LAST_WORD = expression(r"[^\s\"'`()<>{}\[\]:=]{3,200}(?=[ \t]{0,80}(?:\r?\n|\Z))")
 _SOMEBODYS = expression(r"\b(?i:the|your|my|our|new)[ \t]\Z")
 _SAID_OF_IT = expression(r"[\"'`]?[ \t](?:was|is|has|does|did|could|expired|revoked|rejected)\b")
 # A row of a file of columns.
@@ -139,6 +165,8 @@ _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<qu
 # backslash.
 _JOINED_LINES = expression(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
 _LIST = expression(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
+# As ODBC quotes a value.
+_BRACED = expression(r"\{(?P<value>(?![\"'{])(?:[^{}\n]|\}\}){1,512})\}(?=[;\s\"']|\Z)")
 _ITEMS = expression(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
 _PLAIN = expression(r"[^\s\"'`\x1b]{1,4096}")
 _SHORT = expression(r"[^\s\"'`\x1b]{1,200}")
@@ -146,6 +174,9 @@ _SHORT = expression(r"[^\s\"'`\x1b]{1,200}")
 _STOP = expression(
     r"[,;&][\w.+-]{1,64}[=:]|[,;](?=\\*$)|&&|\|\||[)\]}>]+[.,;:]*\\*$|\\+$|\\[nrt](?![A-Za-z0-9])|<|%2[267]|&quot;|&amp;|&#|\\u002[267]"
 )
+# Where one ends in the query of a URL, which has further parts.
+_QUERY = expression(r"[\w+]&[\w.-]{1,64}=")
+_OF_A_QUERY = expression(r"[&#<>)\]}]|\\+$|&amp;|\\u0026")
 _SCHEME = expression(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
 _VARIABLE = expression(r"[A-Za-z_][A-Za-z_.]*")
 _OR_NONE = expression(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
@@ -191,6 +222,10 @@ def find(text: str) -> Iterator[Span]:
 
 def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     name = text[begin:end].lstrip("-.").rstrip(".-")
+    if name == "PWD" and text[begin - 1 : begin] == ";" and text[end + 1 : end + 2] != "/":
+        name = name.lower()  # of a connection string: PWD is no folder
+    if name == "pass" and (of := _OF.search(text, max(0, begin - 20), begin)):
+        name = f"{of[1]}_pass"
     option = text[begin:end].startswith("-") and (not begin or text[begin - 1] not in "})]")
     certain = _names_a_secret(name)
     if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
@@ -250,15 +285,19 @@ def _goes_on(rest: str) -> bool:
 
 
 def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span | None:
-    if _ENTRYS_NAME.search(text, max(0, begin - 40), begin):
+    certain = _names_a_secret(name)
+    key = _ENTRYS_NAME.search(text, max(0, begin - 40), begin)
+    if key and (is_password(name) or key["kind"] is None):
         if entry := _ENTRY.match(text, end):
-            return _after_a_name(text, entry.end(), name, closed=True, joint=":")
-        key = _ENTRYS_NAME.search(text, max(0, begin - 40), begin)
-        first = key.start() if key else begin
+            if entry[0].rstrip().endswith(">"):
+                return _judged(text, entry.end(), text.find("</", entry.end()), name)
+            return _after_a_name(text, entry.end(), name, closed=True, joint=":", begin=begin)
+        first = key.start()
         if value := _ENTRYS_VALUE.search(text, max(0, first - 640), first):
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
     if text[begin - 1 : begin] == "<" and (element := _ELEMENT.match(text, end)):
-        return _after_a_name(text, element.end(), name, closed=True, joint=">")
+        start, end = element.end("before"), text.find("</", element.end())
+        return _judged(text, start, start + len(text[start:end].removesuffix("]]>").rstrip()), name)
     if (inside := _SUBSTITUTES.search(text, max(0, begin - 12), begin)) and (
         until := text.find(inside[1], end, end + 8)
     ) > 0:
@@ -272,7 +311,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         if joined[0].lstrip()[:1] == ":" and joined[0][:1] == "\n" and text[max(0, begin - 2) : begin] != "? ":
             return None
         closed = joined["closed"] is not None or bool(joined["yaml"])
-        span = _after_a_name(text, joined.end(), name, closed=closed, joint=joined[0])
+        span = _after_a_name(text, joined.end(), name, closed=closed, joint=joined[0], begin=begin)
         # What a tokenizer makes of a text is a token, too.
         may_be_a_word = name.lower() == "token" and not option and joined[0].strip("\"'") != "="
         return None if span is not None and may_be_a_word and _is_a_word(text[span.start : span.end]) else span
@@ -281,16 +320,28 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         return None if span is not None and _is_a_name(text[span.start : span.end]) else span
-    if default := _DEFAULT.match(text, end) or _REFUSED.match(text, end):
+    if is_password(name) and (pair := _PAIR.match(text, end)) and text[max(0, begin - 2) : begin - 1] in ("(", "["):
+        return _judged(text, pair.end("before"), pair.start("behind"), name)
+    if default := _DEFAULT.match(text, end) or _REFUSED.match(text, end) or (certain and _FORMATTED.match(text, end)):
         return _after_a_name(text, default.end(), name, closed=True, joint="=")
     sets = not option and _SETS.search(text, max(0, begin - 24), begin)
     if (option or sets) and (spaced := _SPACED.match(text, end)):
         return _after_a_name(text, spaced.end(), name, closed=True, joint=" ")
+    line = text.rfind("\n", max(0, begin - 64), begin) + 1
+    if certain and (alone := _IN_A_LINE.match(text, end)) and " " not in name and _LINE.fullmatch(text, line, begin):
+        quoted = is_password(name) and _OPENING.match(text, alone.end())
+        if (quoted or len(words(name)) > 1 or name == "masterauth") and not says_of_it(
+            text[alone.end() : alone.end() + 40]
+        ):
+            return _after_a_name(text, alone.end(), name, closed=True, joint=" ")
     return None
 
 
 def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
     """What looks like a secret among the words that a call, a substitution or a collection holds."""
+    if default := _ELSE.search(text, start, end):
+        span = _after_a_name(text, default.end(), name, closed=True, joint="=")
+        yield from () if span is None else (span,)
     held = _SUBSTITUTED if text.startswith(("$(", "`", "${"), start) else _HELD
     for word in held.finditer(text, start, end):
         value = word[0].rstrip(":")
@@ -328,6 +379,8 @@ def _loose(text: str, begin: int, end: int, name: str) -> Span | None:
 def _behind(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
     """The value behind what loosely binds it to its name."""
     opening = _OPENING.match(text, gap.end())
+    if is_password(name) and (told_one := _told(text, begin, gap, name)):
+        return told_one
     plain = _SHORT.match(text, opening.end() if opening else gap.end())
     if plain is None:
         return None
@@ -342,16 +395,38 @@ def _behind(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None
     return span if mixed or (looks_made if in_a_table or told else _drawn)(value) else None
 
 
-def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str) -> Span | None:
+def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
+    """The password that a sentence tells: in quotes, or all that its line has behind a colon or ``is``."""
+    opening = _OPENING.match(text, gap.end())
+    start = opening.end() if opening else gap.end()
+    if says_of_it(text[start : start + 40]) or text[gap.start()] in "\"'`" or "\n" in gap[0]:
+        return None
+    if opening:
+        end = closing(text, start, opening["quote"])
+        # The end of a question, getpass("Password: "), or what the password is of: for 'host':
+        none = text[begin - 1 : begin] == opening["quote"] or text[opening.start() - 1] == "("
+        none = none or text[end + 1 : end + 2] in (":", "=")
+        return None if none or _names_a_secret(text[start:end]) else _judged(text, start, end, name)
+    if not _TELLS.search(gap[0]):
+        return None
+    end = phrase(text, begin, start)
+    if end == start and (word := _LAST_WORD.match(text, start)) and not _EXPRESSION.match(word[0]):
+        end = word.end()
+    return _judged(text, start, end, name) if end > start else None
+
+
+def _after_a_name(
+    text: str, start: int, name: str, *, closed: bool, joint: str, begin: int | None = None
+) -> Span | None:
     """The value that starts here, where its name makes it a secret. ``closed``: the quotes of the name end before."""
     if name.lower() in _HEADERS and not closed:
         before = text[max(0, start - len(name) - len(joint) - 1) : start][:1]
         quoted = before in ('"', "'", "`") and not _DIGEST.match(text, start)
         line = _LINES.match(text, start)
-        whole = text[start : _closing(text, start, before) if quoted or not line else line.end()].rstrip()
-        if whole:
-            of_a_setting = _WORDS_ALONE.match(whole) and not _SCHEME.match(whole)
-            return None if of_a_setting or is_nothing(whole.rstrip(" │|")) else Span(start, start + len(whole), name)
+        held = text[start : closing(text, start, before) if quoted or not line else line.end()].rstrip()
+        if held:
+            of_a_setting = _WORDS_ALONE.match(held) and not _SCHEME.match(held)
+            return None if of_a_setting or is_nothing(held.rstrip(" │|")) else Span(start, start + len(held), name)
     if lines := _JOINED_LINES.match(text, start):
         start = lines.end()
     certain = _names_a_secret(name)
@@ -364,8 +439,10 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
         inside = opening.end()
         if not closed and text.startswith((")", ",", "; "), inside):  # getpass("Password: ")
             return None
-        end = _closing(text, inside, opening["quote"])
+        end = closing(text, inside, opening["quote"])
         return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
+    if begin is not None and text[begin - 1 : begin] == ";" and (braced := _BRACED.match(text, start)):
+        return _judged(text, braced.start("value"), braced.end("value"), name)
     listed = _LIST.match(text, start) if certain else None
     if (
         listed
@@ -376,15 +453,27 @@ def _after_a_name(text: str, start: int, name: str, *, closed: bool, joint: str)
             or (listed[0][0] == "{" and not _COLLECTIONS.isdisjoint(words(name)))
         )
     ):
-        return Span(start + 1, listed.end() - 1, name) if listed.end() - start > 2 else None
+        nothing = listed.end() - start == 2 or is_nothing(listed[0])
+        return None if nothing else Span(start + 1, listed.end() - 1, name)
     if text.startswith(("{", "[", "(", "$(", "`", "${"), start):
         return None
     scheme = _SCHEME.match(text, start)
     plain = (_PLAIN if certain else _SHORT).match(text, scheme.end() if scheme else start)
     if plain is None or _EXPRESSION.match(plain[0]) or _is_a_key(plain[0]):
         return None
-    stop = _STOP.search(plain[0])
-    end = plain.start() + stop.start() if stop else plain.end()
+    if (
+        ":" in joint
+        and ((not closed and says_of_it(plain[0])) or text.startswith(' "', plain.end()))
+        and not looks_made(plain[0])
+    ):
+        return None
+    any_words = is_password(name) or (certain and _OF_A_BLOCK.search(text, max(0, start - 96), start))
+    if begin is not None and any_words and (end := phrase(text, begin, start)) > start:
+        return _judged(text, start, end, name)
+    in_a_query = _QUERY.search(plain[0]) or text[max(0, (begin or 0) - 1) : begin] in ("?", "&")
+    stop = (_OF_A_QUERY if in_a_query else _STOP).search(plain[0])
+    goes_on = stop is None or (stop[0] == "\\" and text.startswith(" ", plain.end()))
+    end = whole(text, start, plain.end()) if goes_on or not stop else plain.start() + stop.start()
     value = text[start:end].rstrip(":")
     end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
@@ -427,17 +516,7 @@ def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     return Span(start, end, name) if told else None
 
 
+@lru_cache(maxsize=4096)
 def _names_a_secret(name: str) -> bool:
     """Whether any text under this name is a secret, not only what looks drawn at random."""
     return is_secret_option(name, "open sesame")
-
-
-def _closing(text: str, start: int, quote: str) -> int:
-    """Where the quoted value ends: at the same quotes with as many backslashes, else at the end of its line."""
-    position = text.find(quote, start)
-    while position >= 0:
-        if position == start or text[position - 1] != "\\" or text[position - 2 : position] == "\\\\":
-            return position
-        position = text.find(quote, position + len(quote))
-    newline = text.find("\n", start)
-    return newline if newline >= 0 else len(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import lru_cache
 
 from rldoctor.expressions import expression
 
@@ -23,11 +24,16 @@ _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "creds jwt webhook webhooks passcode pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
 )
-# Password, key and token in the languages of those who ask for help; keys and tokens are of dictionaries and of texts,
-# too.
+# Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
+# dictionaries and of texts, too.
 _PASSWORDS_ELSEWHERE = (
-    "密[码碼]|口令|パスワード|비밀번호|пароль|contraseña|mot[ _]de[ _]passe|senha|hasło|wachtwoord|l[öo]senord|[şs]ifre"
+    "seed[ _-]?phrase|(?:recovery|backup)[ _-]?(?:phrase|codes?|key)|(?:pre-?)?shared[ _-]?(?:key|secret)"
+    "|wi-?fi[ _-]key|密[码碼]|口令|パスワード|비밀번호"
+    "|пароль|contraseña|mot[ _]de[ _]passe|senha|hasło|wachtwoord|l[öo]senord|[şs]ifre"
     "|heslo|jelszó|salasana|mật[ _]khẩu|kata[ _]sandi"
+    "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave[ _]secreta|parolă|парола|κωδικός"
+    "|סיסמה"
+    "|كلمة[ _](?:المرور|السر)|รหัสผ่าน|पासवर्ड"
 )
 _KEYS_ELSEWHERE = (
     "[密秘][钥鑰]|令牌|APIキー|トークン|토큰|токен|ключ(?:[ _](?:API|доступа))?|clave|chiave|schlüssel|jeton"
@@ -36,7 +42,7 @@ IN_OTHER_LANGUAGES = f"{_PASSWORDS_ELSEWHERE}|{_KEYS_ELSEWHERE}"
 _PASSWORD_ELSEWHERE = expression(_PASSWORDS_ELSEWHERE, re.IGNORECASE)
 _KEY_ELSEWHERE = expression(_KEYS_ELSEWHERE, re.IGNORECASE)
 # Numbers are secrets too under these.
-_PASSWORDS = _set("password passwords passwd passphrase passcode pswd passwort kennwort")
+_PASSWORDS = _set("psk password passwords passwd passphrase passcode pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
 _OPENS = _set(
     "api access secret private license encryption admin master signing auth account client service storage shared root "
@@ -70,6 +76,23 @@ _PERHAPS = _set("key token sk sig signature pat auth sessionid phpsessid jsessio
 _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
 _VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|_SK$|(?:PASSWORD|PASSWD|SECRET)S?$")
+# The first word of what a sentence says of a secret instead of telling it: is required, must have eight characters.
+_SAYS = _set(
+    "a an the this that these it its is are was were be been being has have had will would must should shall may "
+    "might can cannot could do does did not no none of for from in on at by with without to via as if when while "
+    "since because and or but please use used uses using see set unset given provided required optional missing "
+    "empty invalid incorrect wrong expired expires rejected refused denied failed fails failure accepted changed "
+    "updated rotated reset authentication authorization authenticated login access error errors mismatch "
+    "unavailable unknown shorter longer weaker stronger password passwords passphrase username user account raise "
+    "return continue break yield unsupported correct successfully too short long weak strong visible ignored "
+    "protected encrypted hashed sent shown printed written same enabled disabled default defaults stored kept read "
+    "loaded loading found removed redacted hidden masked field fields input value values string only one any some "
+    "your my our their enter entered type checked check checking verified validation prompt already never always "
+    "needs need length ok okay yes both either obrigatória obrigatório obligatorio obligatoria requerida "
+    "erforderlich falsch fehlt requis invalide incorrecte 必填 必填项 必須 错误 错誤 不正确 неверный обязательно "
+    "обязателен wymagane vereist gerekli は 은 是 不 필수"
+)
+_FIRST = expression(r"[^\s\"',;:.!)]+")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold")
 # Where a secret is kept; the last ones where the value is a path, or another name.
@@ -80,7 +103,17 @@ _A_PLACE = expression(
 )
 # A password, or one of several passes over something.
 _PASS = _set("pass pwd pw")
-_PASSES = _set("first second one two three single multi num n forward backward by per last next final each")
+_PASSES = _set(
+    "first second one two three single multi num n forward backward by per last next final each grad custom post pre "
+    "fusion fuse pattern matcher graph compile compiler compilation optimization quant pm train eval test sequence"
+)
+# What compilers call a pass, a type, a call.
+_OF_A_COMPILER = expression(r"[A-Z]\w*Pass|[\w.]+\(.*|.*\.py", re.DOTALL)
+# Digits that people type.
+_PIN = expression(r"\d{4,}")
+_THOUGHT_OUT = expression(
+    r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)(?=[A-Za-z0-9]*[!#$%^])[A-Za-z0-9!@#$%^&*?~+_.-]{8,64}"
+)
 _VARIABLE_WORDS = expression(
     r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|CREDS|PASSCODE|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
     r"|PAT|PWD|SK|TOKENS?|WEBHOOKS?|DSN"
@@ -93,7 +126,8 @@ _HARMLESS = expression(
 )
 _NOTHING = expression(
     r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
-    r"|empty|dummy|inherit|your[-_ ][a-z_ -]{1,40}",
+    r"|empty|dummy|inherit|text|value|(?:env|file|fd):\S{1,200}"
+    r"|[\[(]?(?:redacted|hidden|masked|filtered|unset)[\])]?|your[-_ ][a-z_ -]{1,40}",
     re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, !vault, <your key>, ***; and a
@@ -144,7 +178,7 @@ def is_secret_variable(name: str, value: str) -> bool:
         return False
     if any(part.lower() in _PASSWORDS | _PASS or "PASSWORD" in part for part in telling):
         return True
-    if _HARMLESS.fullmatch(value) or words(name)[-1] in _ABOUT:
+    if _is_harmless(words(name), value) or words(name)[-1] in _ABOUT:
         return False
     only_tokens = all(part in ("TOKEN", "TOKENS") for part in telling)
     return not (only_tokens and (_SPECIAL_TOKEN.fullmatch(value) or not _OF_A_MODEL.isdisjoint(words(name))))
@@ -157,7 +191,7 @@ def is_secret_option(name: str, value: str) -> bool:
     name = parts[-1] if parts[-1].lower() not in _KEYS_AND_TOKENS else "_".join(parts[-2:])  # fs.s3a.secret.key
     found = words(name)
     if _PASSWORD_ELSEWHERE.search(name):
-        return looks_made(value)
+        return not is_nothing(value)
     if _KEY_ELSEWHERE.search(name):
         return looks_drawn(value) or is_digest(value)
     if not found or is_nothing(value) or found[-1] in _KEPT:
@@ -168,22 +202,39 @@ def is_secret_option(name: str, value: str) -> bool:
         return is_secret_variable(name, value)
     if not _PASSWORDS.isdisjoint(found):
         return True
-    if _HARMLESS.fullmatch(value) or _is_a_place(value):
+    if _is_harmless(found, value) or _is_a_place(value):
         return False
     if not _ALWAYS.isdisjoint(found) or found == ["token"]:
         return not _SPECIAL_TOKEN.fullmatch(value)
     if _opens(found):
         return True
     if found[-1] in _PASS:
-        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and bool(re.search(r"\d", value))
-    drawn = looks_drawn(value) or (found[-1] in _NO_SUM and is_digest(value))
+        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and not _OF_A_COMPILER.search(value)
+    drawn = looks_drawn(value) or _looks_thought_out(value) or (found[-1] in _NO_SUM and is_digest(value))
     told_to_all = "public" in found or found[-2:] == ["cache", "key"]
     return found[-1] in _PERHAPS and drawn and not told_to_all and _OF_A_MODEL.isdisjoint(found)
 
 
+@lru_cache(maxsize=4096)
 def is_password(name: str) -> bool:
     """Whether people think out what stands under this name: any words may be one."""
-    return not (_PASSWORDS | _PASS).isdisjoint(words(name))
+    return not (_PASSWORDS | _PASS).isdisjoint(words(name)) or _PASSWORD_ELSEWHERE.search(name) is not None
+
+
+def _is_harmless(found: list[str], value: str) -> bool:
+    """A switch, or a number that counts; a long one under a name that says nothing of counting is a secret."""
+    if not _HARMLESS.fullmatch(value):
+        return False
+    counts = (
+        (found[-1].endswith("s") and found[-1] not in _PASS) or found == ["token"] or not _OF_A_MODEL.isdisjoint(found)
+    )
+    tells = found[-1] in _ALWAYS or _opens(found[-2:]) or found[-1] in _PASS
+    return counts or not tells or not _PIN.fullmatch(value)
+
+
+def _looks_thought_out(value: str) -> bool:
+    """Whether letters of both cases, digits and signs stand together as no word and no version has them."""
+    return bool(_THOUGHT_OUT.fullmatch(value)) and not is_path(value) and not _SPECIAL_TOKEN.search(value)
 
 
 def _opens(found: list[str]) -> bool:
@@ -227,7 +278,8 @@ def looks_made(value: str) -> bool:
     if not _MADE.fullmatch(value) or is_path(value) or _FILE.search(value):
         return False
     digits = sum(character.isdigit() for character in value)
-    return (digits >= 2 and sum(character.isalpha() for character in value) >= 2) or is_long_and_random(value)
+    letters = sum(character.isalpha() for character in value)
+    return (digits >= 2 and letters >= 2) or is_long_and_random(value) or _THOUGHT_OUT.fullmatch(value) is not None
 
 
 def is_digest(value: str) -> bool:
@@ -251,3 +303,9 @@ def _is_a_place(value: str) -> bool:
 def is_nothing(value: str) -> bool:
     """Whether a value is a switch, or points to a secret that stands elsewhere."""
     return bool(_NOTHING.fullmatch(value) or _REFERENCE.fullmatch(value))
+
+
+def says_of_it(words: str) -> bool:
+    """Whether words speak of a secret instead of being one: ``is required``, ``must have eight characters``."""
+    first = _FIRST.match(words)
+    return first is not None and first[0].lower() in _SAYS

@@ -22,6 +22,7 @@ _PATH = expression(r"[/?#]")
 _BARE = expression(r"^(?!\w+://)\S{1,2048}(?=@)")
 # A name that a person logs in with is no secret: git@github.com.
 _LOGIN = expression(r"[a-z][a-z0-9_-]{0,15}")
+_PERSON = expression(r"[a-z]{1,8}")
 _BY_LOGIN = ("ssh", "git+ssh", "git", "sftp", "rsync", "scp")
 
 
@@ -66,7 +67,7 @@ def _credentials(rest: str) -> int:
 
 def _is_login(before: str, user: str) -> bool:
     scheme = _SCHEME.search(before)
-    return bool(scheme and scheme[0] in _BY_LOGIN and _LOGIN.fullmatch(user))
+    return bool(scheme and scheme[0] in _BY_LOGIN and _LOGIN.fullmatch(user)) or bool(_PERSON.fullmatch(user))
 
 
 def find_bare(value: str) -> Iterator[Span]:

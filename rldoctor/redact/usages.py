@@ -1,8 +1,9 @@
 """How programs are given secrets on their command line, as their own usage says it.
 
 A row has the words that name a program and its command, then what stands before the secret, in the usual signs. ``a|b``
-are spellings of one word; ``-p`` takes its value with or without a space, ``--pass`` behind a space or ``=``; words in
-capitals stand for anything, ``*`` for a part of a word, ``...`` for other words between, ``-...`` for options alone.
+are spellings of one word; ``-p`` takes its value with or without a space, ``-p+`` without, ``--pass`` behind a space or
+``=``; words in capitals stand for anything, ``*`` for a part of a word, ``...`` for other words between, ``-...`` for
+options alone.
 ``SECRET`` is a secret whatever it is, ``SECRET?`` where it looks like one, and ``< SECRET`` is what the program reads
 from its standard input.
 """
@@ -17,12 +18,15 @@ from rldoctor.expressions import expression
 from rldoctor.records import dataclass
 from rldoctor.redact.names import is_nothing, looks_made
 from rldoctor.redact.spans import Span
+from rldoctor.redact.values import whole
 
 _USAGES = r"""
 sshpass -... -p SECRET
 sshpass -P WORD -p SECRET
-mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump -p SECRET
-mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|twine|couchbase-cli -p SECRET
+mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump -p+ SECRET
+mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump -p SECRET?
+mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|twine|couchbase-cli|cqlsh|beeline|hdbsql -p SECRET
+hadoop credential -value SECRET
 7z|7za|7zr|7zz|rar|unrar -p SECRET
 redis-cli -a|--pass SECRET
 zip|unzip|sqlcmd|bcp|ipmitool -P SECRET
@@ -80,13 +84,14 @@ vault unwrap|unseal ... SECRET?
 vault kv put WORD *=SECRET?
 wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault login ... SECRET?
 kubectl|oc create secret ... --from-literal NAME=SECRET
-login|--with-token|--password-stdin|--stdin|--passphrase-fd|chpasswd|kinit|cryptsetup|vncpasswd|age < SECRET?
+--password-stdin|--passphrase-fd|chpasswd|kinit|vncpasswd < SECRET
+login|--with-token|--stdin|cryptsetup|age < SECRET?
 gh secret set < SECRET?
 sshfs ... password_stdin < SECRET?
 docker|podman secret create < SECRET?
 ngc config set < SECRET?
 base64 -*d|-*D|--decode < SECRET?
-sudo -*S < SECRET?
+sudo -*S < SECRET
 """
 _QUOTE = r"[\"'`]?"
 # Between words, as a shell writes them, also over lines, and as a list of Python or JSON does.
@@ -103,7 +108,7 @@ _PLACE = expression(r"SECRET|USER|NAME|FILE|WORD|\*")
 # An option that its value may follow without a space.
 _LETTER = expression(r"-\*?[A-Za-z]")
 # A word that may be a program's, and the words behind it.
-_PROGRAM = expression(r"(?<![\w.-])-{0,2}[a-z0-9][\w-]{1,24}(?![\w.:/=(-])")
+_PROGRAM = expression(r"(?<![\w.-])-{0,2}[a-z0-9][\w-]{1,24}(?![\w./=(-]|:\S)")
 _WORDS = expression(r"(?:[^\n|;]|(?<=\\)\n){0,300}")
 _FED = expression(
     rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?P<user>\w{{1,32}}:)?{_VALUE}{_QUOTE}"
@@ -145,9 +150,10 @@ def _given(text: str, start: int, position: int, usage: Usage) -> Iterator[Span]
     else:
         hits = [*usage.before.finditer(text, position, end)]
     for hit in hits:
-        value = hit["value"] if usage.certain else hit["value"].rstrip(".,:;)")
+        first, last = hit.span("value")
+        value = text[first : whole(text, first, last)] if usage.certain else hit["value"].rstrip(".,:;)")
         if not is_nothing(value) and (usage.certain or looks_made(value)):
-            yield Span(hit.start("value"), hit.start("value") + len(value), "password" if usage.certain else "login")
+            yield Span(first, first + len(value), "password" if usage.certain else "login")
 
 
 @cache
@@ -190,11 +196,13 @@ def _is_given(word: str) -> bool:
 
 def _spelled(word: str, *, option: bool = False) -> str:
     """The expression of a word of a row; of an option with what divides it from its value."""
-    spellings = (f"{_one_spelling(one)}{_between(one) if option else ''}" for one in word.split("|"))
+    spellings = (f"{_one_spelling(one.removesuffix('+'))}{_between(one) if option else ''}" for one in word.split("|"))
     return f"(?:{'|'.join(spellings)})"
 
 
 def _between(option: str) -> str:
+    if option.endswith("+"):
+        return ""
     return rf"(?:=|{_SPACE}){'?' if _LETTER.fullmatch(option) else ''}"
 
 

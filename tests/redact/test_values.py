@@ -1,0 +1,124 @@
+"""A password that people think out is removed whole, however it is quoted; what a sentence says of one stays."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rldoctor import redact
+
+# One notation to a line, each with a hole that says how it quotes.
+NOTATIONS = Path(__file__).with_name("phrases.txt").read_text("utf-8").strip("\n").split("\n")
+PASSWORDS = ("walrus quickly dances tango", 'it\'s a "Grünspan", kiwi & fig', "quokka", "74920183")
+_HOLE = re.compile(r"\{@([a-z]+)\}")
+
+
+def _in_quotes(quote: str, embedded: str) -> Callable[[str], str]:
+    return lambda value: f"{quote}{value.replace(quote, embedded)}{quote}"
+
+
+def _word(value: str) -> str | None:
+    return None if " " in value else value
+
+
+QUOTED: dict[str, Callable[[str], str | None]] = {
+    "line": str,
+    "word": _word,
+    "single": _in_quotes("'", "'\\''"),
+    "shell": shlex.quote,
+    "double": _in_quotes('"', '\\"'),
+    "ansi": lambda value: f"$'{value.replace(chr(39), chr(92) + chr(39))}'",
+    "backslash": lambda value: re.sub(r"([ \"'&,])", r"\\\1", value),
+    "json": json.dumps,
+    "repr": repr,
+    "bytes": lambda value: repr(value.encode()),
+    "sql": _in_quotes("'", "''"),
+    "csv": _in_quotes('"', '""'),
+    "libpq": _in_quotes("'", "\\'"),
+    "odbc": lambda value: f"{{{value}}}",
+    "xml": html.escape,
+    "url": lambda value: urllib.parse.quote(value, safe=""),
+    "form": urllib.parse.quote_plus,
+    "pgpass": lambda value: value.replace(":", "\\:"),
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    redact.begin({})
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_is_removed_whole_however_it_is_quoted(password: str) -> None:
+    told = []
+    for notation in NOTATIONS:
+        hole = _HOLE.search(notation)
+        assert hole is not None, notation
+        value = QUOTED[hole[1]](password)
+        if value is None:
+            continue
+        written = notation.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\").replace(hole[0], value)
+        redact.begin({})
+        left = urllib.parse.unquote(redact.text(written))
+        if any(word in left for word in re.findall(r"[^\W_]{4,}", password)):
+            told.append(written)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("PASSWORD='it'\"'\"'s me' python train.py", "PASSWORD='<removed:PASSWORD>' python train.py"),
+        ("DB_PASSWORD=quokka python train.py --lr 1e-6", "DB_PASSWORD=<removed:DB_PASSWORD> python train.py --lr 1e-6"),
+        ("password: walrus dances tango # prod\nseed: 1", "password: <removed:password> # prod\nseed: 1"),
+        ("<password>walrus dances</password><port>1</port>", "<password><removed:password></password><port>1</port>"),
+        ("login('bot', 'quokka', timeout=3)", "login('bot', '<removed:password>', timeout=3)"),
+        ("Server=h;PWD={a b};Database=m", "Server=h;PWD={<removed:pwd>};Database=m"),
+        ("GET /x?password=a%26b&n=1", "GET /x?password=<removed:password>&n=1"),
+        ("mysql -pquokka metrics", "mysql -p<removed:password> metrics"),
+    ],
+)
+def test_what_stands_behind_a_password_stays(written: str, left: str) -> None:
+    assert redact.text(written) == left
+
+
+@pytest.mark.parametrize(
+    "ordinary",
+    """
+password: must not be empty
+password: Field required [type=missing, input_value={}, input_type=dict]
+BAD PASSWORD: The password is shorter than 8 characters
+passwd: password updated successfully
+if password != expected_password: raise AuthError
+Password for 'https://bot@git.corp':
+mysql -h db -u root -p metrics < dump.sql
+mysqladmin -u root -p status
+openssl enc -d -aes-256-cbc -pass env:PW -in x
+  --password TEXT  Password for basic auth.  [env var: X_PASSWORD]
+MountVolume.SetUp failed for volume "creds" : secret "s3-creds" not found
+kubectl patch deploy x -n ml -p '{"spec": {"replicas": 2}}'
+second pass: "reduce"
+fusion pass: noop
+custom_pass: "RMSNormQuantFusionPass"
+fields = ["username", "password", "email"]
+invalid choice: 'password' (choose from 'password', 'token', 'none')
+{"type": "token", "value": "Hello"}
+{"field": "lr", "value": 1e-6}
+session_tokens: 4096
+"token": 151645
+auth: scram-sha-256
+runs are identified by 'exp-7'
+api.login(user, password)
+password=[REDACTED]
+git clone https://bot@git.corp/x
+""".strip("\n").split("\n"),
+)
+def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
+    assert redact.text(ordinary) == ordinary
