@@ -25,8 +25,8 @@ from rldoctor.redact.spans import Span
 from rldoctor.redact.values import closing, phrase, whole
 
 _STEM = expression(
-    r"key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:nature)?)(?![a-z])|{IN_OTHER_LANGUAGES}",
+    rf"{IN_OTHER_LANGUAGES}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
+    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:nature)?)(?![a-z])",
     re.IGNORECASE,
 )
 _BEFORE = expression(
@@ -49,9 +49,9 @@ _TYPE = (
 _JOINED = expression(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
-    rf"|<-(?=[ \t])|%3[AD]|\\u003[ad]"
+    rf"|!=(?=[ ]?{_QUOTE})|<-(?=[ \t])|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
-    rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?"
+    rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}}|{_BREAK}(?=\"))?"
 )
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
@@ -76,12 +76,14 @@ _OTHER = r"(?!\b(?i:name|key|variable)\b)[^\n{}\[\]<>]"
 _ENTRY = expression(
     rf"[ \t][^\n]{{0,40}}?[ \t][/_]d[ \t]{{1,4}}|{_QUOTE}?(?:(?:{_OTHER}){{0,80}}\n){{0,3}}?(?:{_OTHER}){{0,80}}?"
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
-    r"|</\w{1,20}>\s{0,80}<(?i:value)>|,[\w.\[\]]{1,80}\.value="
+    rf"|(?:</[\w:-]{{1,40}}|{_QUOTE})>\s{{0,80}}<(?:[\w:-]{{1,40}}[:-])?(?i:value)>"
+    r"|,[\w.\[\]]{1,80}\.value="
     rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
 )
 _ENTRYS_NAME = expression(
     rf"(?:(?i:name|key|variable|(?P<kind>type|field|label|id|option|setting))"
-    rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])[ \t]{{0,8}}{_QUOTE}?\Z"
+    rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])"
+    rf"[ \t]{{0,8}}{_QUOTE}?(?:/?[\w.-]{{1,24}}/){{0,6}}\Z"
 )
 _ENTRYS_VALUE = expression(
     rf"(?<![\w-])(?i:value){_QUOTE}?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>{_QUOTE}?[^\s\"'`,]{{1,512}}{_QUOTE}?)"
@@ -100,7 +102,8 @@ _REFUSED = expression(
 )
 # name:\n    desc: null\n    value: value, as wandb keeps a run's configuration.
 _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
-# <name>value</name>
+# <name>value</name>, <namespace:name>
+_ELEMENTS_NAME = expression(r"<(?:\w{1,20}:)?\Z")
 _ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?</)")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
@@ -134,7 +137,7 @@ _LOOSE = expression(
     rf"|[ \t](?i:for)[ \t][\w@'\".%-]{{1,80}}[ \t]=[ \t](?={_QUOTE})"
     rf"|(?:[ \t](?=[A-Za-z])(?:{_SAID} ){{0,5}}{_SAID})?"
     r"(?::|(?<=\w[ \t](?:is|to))|(?<=\w[ \t]was))[ \t]{1,4}"
-    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|used|->|→)(?=[ \t:])){0,3}"
+    r"|(?:[ \t]{1,4}(?:is|was|are|to|set|provided|of|for|from|changed|used|->|→)(?=[ \t:])){0,3}"
     rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
 )
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
@@ -295,7 +298,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         first = key.start()
         if value := _ENTRYS_VALUE.search(text, max(0, first - 640), first):
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
-    if text[begin - 1 : begin] == "<" and (element := _ELEMENT.match(text, end)):
+    if _ELEMENTS_NAME.search(text, max(0, begin - 24), begin) and (element := _ELEMENT.match(text, end)):
         start, end = element.end("before"), text.find("</", element.end())
         return _judged(text, start, start + len(text[start:end].removesuffix("]]>").rstrip()), name)
     if (inside := _SUBSTITUTES.search(text, max(0, begin - 12), begin)) and (
@@ -405,7 +408,7 @@ def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
         end = closing(text, start, opening["quote"])
         # The end of a question, getpass("Password: "), or what the password is of: for 'host':
         none = text[begin - 1 : begin] == opening["quote"] or text[opening.start() - 1] == "("
-        none = none or text[end + 1 : end + 2] in (":", "=")
+        none = none or text[end + 1 : end + 2] in (":", "=") or gap[0].rstrip().endswith((" for", " of"))
         return None if none or _names_a_secret(text[start:end]) else _judged(text, start, end, name)
     if not _TELLS.search(gap[0]):
         return None

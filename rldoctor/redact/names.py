@@ -27,8 +27,8 @@ _ALWAYS = _set(
 # Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
 # dictionaries and of texts, too.
 _PASSWORDS_ELSEWHERE = (
-    "seed[ _-]?phrase|(?:recovery|backup)[ _-]?(?:phrase|codes?|key)|(?:pre-?)?shared[ _-]?(?:key|secret)"
-    "|wi-?fi[ _-]key|密[码碼]|口令|パスワード|비밀번호"
+    "seed[ _-]?phrase|pass[ _-]phrase|(?:recovery|backup)[ _-]?(?:phrase|codes?|key)"
+    "|(?:pre-?)?shared[ _-]?(?:key|secret)|wi-?fi[ _-]key|密[码碼]|口令|パスワード|비밀번호|암호"
     "|пароль|contraseña|mot[ _]de[ _]passe|senha|hasło|wachtwoord|l[öo]senord|[şs]ifre"
     "|heslo|jelszó|salasana|mật[ _]khẩu|kata[ _]sandi"
     "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave[ _]secreta|parolă|парола|κωδικός"

@@ -42,6 +42,7 @@ coscmd config -s SECRET
 rclone obscure SECRET
 huggingface-cli -t SECRET
 ldapsearch|ldapadd|ldapmodify|ldapdelete|ldapwhoami|ldappasswd -w SECRET
+net user WORD SECRET
 net use ... /user:USER SECRET
 net use ... \\* SECRET
 cmdkey ... /pass:SECRET
@@ -84,7 +85,7 @@ vault unwrap|unseal ... SECRET?
 vault kv put WORD *=SECRET?
 wandb|swanlab|hf|huggingface-cli|modelscope|comet|neptune|clearml|npm|twine|vault login ... SECRET?
 kubectl|oc create secret ... --from-literal NAME=SECRET
---password-stdin|--passphrase-fd|chpasswd|kinit|vncpasswd < SECRET
+--password-stdin|--passphrase-fd|chpasswd|kinit|vncpasswd|su < SECRET
 login|--with-token|--stdin|cryptsetup|age < SECRET?
 gh secret set < SECRET?
 sshfs ... password_stdin < SECRET?

@@ -25,7 +25,7 @@ _SETTING = expression(
 # Words without the signs of options, paths, settings and calls.
 _PHRASE_WORD = r"(?:[^\W\d_][^\s=:/\\|<>(){}\[\]#`]{0,63}|[&\"'][^\W\d_]?[^\s=:/\\|<>(){}\[\]#`]{0,63}|\d{1,9}|[-&])"
 _PHRASE = expression(rf"{_PHRASE_WORD}(?:[ \t]{{1,4}}{_PHRASE_WORD}){{1,15}}")
-_PHRASE_ENDS = expression(r"[ \t]{0,80}(?:\r?\n|\Z|[ \t]#|\\?[\"'](?:[\s,;)\]}]|\Z))")
+_PHRASE_ENDS = expression(r"[ \t]{0,80}(?:\r?\n|\0|\Z|[ \t]#|\\?[\"'](?:[\s,;)\]}]|\Z))")
 _SHELL_NAME = expression(r"\w+")
 # A command behind its variables: a program with an option or a file, as NAME=value program -x file.
 _COMMAND = expression(r"[ \t](?:-|[\w-]{1,64}\.[a-z]{1,5}\b|\d)|[ \t](?:python3?|bash|sh|make|exec|env|sudo|uv|ray)\b")
