@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Evidence, Fix, NotChecked, Severity
+from rldoctor.api import Case, Evidence, Finding, Fix, NotChecked, Reach, Severity
 from rldoctor.api.hang import numbered, ranks_named, stalled_run
 
 if TYPE_CHECKING:
@@ -44,6 +44,18 @@ def gravity(run: StalledRun, text: str, *, busy: bool) -> Severity | None:
     if not pace.stands:
         return None
     return Severity.WARNING if busy or not pace.long_since else Severity.ERROR
+
+
+def missing_peers(
+    run: StalledRun, concerns: Callable[[MissingPeers], bool], finding: Callable[[MissingPeers, Severity], Finding]
+) -> Iterator[Finding | Reach]:
+    """A ``finding`` for each group that ``concerns`` a check and stands longer than its run's pace explains."""
+    for group in run.missing_peers:
+        if group.moving or not concerns(group):
+            continue
+        severity = gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
+        yield Reach(f"{missing_text(group)}: {in_pace(run)}") if severity is None else finding(group, severity)
+    yield Reach(f"{len(run.process_states)} processes looked at")
 
 
 def in_pace(run: StalledRun) -> str:

@@ -24,12 +24,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, Reach
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, Reach, Severity
 from rldoctor.api.hang import stalled_run
 
 from ..observed.endings import was_raised
-from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, saves
+from ..observed.waiting import LONGER, evidence, missing_peers, missing_text, saves
+
+if TYPE_CHECKING:
+    from rldoctor.api.hang import MissingPeers
 
 check = Check("RLD610", "checkpoint-failed", __doc__, before=("RLD104", "RLD108", "RLD114"))
 
@@ -45,15 +49,10 @@ _FEWER = Fix(title="delete old checkpoints as new ones come", edits=(Edit(option
 def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
     """A rank that has been at one point of a save or load for the whole time, with the others in a collective."""
     run = stalled_run(case)
-    for group in run.missing_peers:
-        if group.moving or not saves(group):
-            continue
-        severity = gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
-        if severity is None:
-            yield Reach(f"{missing_text(group)}: {in_pace(run)}")
-            continue
+
+    def finding(group: MissingPeers, severity: Severity) -> Finding:
         slow = any(one.thread is not None and one.thread.state == "D" for one in group.missing)
-        yield check.finding(
+        return check.finding(
             missing_text(group, run) + ("; it sleeps in the kernel: the storage does not answer" if slow else ""),
             severity=severity,
             grade=Grade.OBSERVED,
@@ -65,7 +64,8 @@ def outlasts_the_others(case: Case) -> Iterator[Finding | Reach]:
             ),
             url="https://github.com/OpenRLHF/OpenRLHF/issues/1126",
         )
-    yield Reach(f"{len(run.process_states)} processes looked at")
+
+    yield from missing_peers(run, saves, finding)
 
 
 @check.logged(

@@ -25,6 +25,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rldoctor.api import (
     Case,
@@ -43,7 +44,10 @@ from rldoctor.api import (
 from rldoctor.api.hang import stalled_run
 
 from ..declared.beside import counted_up, named
-from ..observed.waiting import LONGER, evidence, gravity, in_pace, missing_text, syncs
+from ..observed.waiting import LONGER, evidence, missing_peers, missing_text, syncs
+
+if TYPE_CHECKING:
+    from rldoctor.api.hang import MissingPeers
 
 check = Check("RLD406", "weight-sync-unreachable", __doc__, before=("RLD323",))
 
@@ -125,14 +129,9 @@ _RESTART = Fix(title="restart server and trainer together: the group is built on
 def sync_stands(case: Case) -> Iterator[Finding | Reach]:
     """Peers of which some stand in a collective of the weight sync, and others do not come."""
     run = stalled_run(case)
-    for group in run.missing_peers:
-        if group.moving or not syncs(group):
-            continue
-        severity = gravity(run, missing_text(group), busy=any(one.busy for one in group.missing))
-        if severity is None:
-            yield Reach(f"{missing_text(group)}: {in_pace(run)}")
-            continue
-        yield check.finding(
+
+    def finding(group: MissingPeers, severity: Severity) -> Finding:
+        return check.finding(
             f"the weight sync stands: {missing_text(group, run)}",
             severity=severity,
             grade=Grade.OBSERVED,
@@ -142,7 +141,8 @@ def sync_stands(case: Case) -> Iterator[Finding | Reach]:
                 LONGER,
             ),
         )
-    yield Reach(f"{len(run.process_states)} processes looked at")
+
+    yield from missing_peers(run, syncs, finding)
 
 
 # torch's store under the weight sync group.

@@ -6,9 +6,10 @@ from rldoctor.knowledge.model_config import cite_config, model_config, text_conf
 from rldoctor.knowledge.model_config import context as model_context
 from rldoctor.knowledge.model_config import feed_forward_width as model_width
 from rldoctor.knowledge.model_config import heads as model_heads
-from rldoctor.tables.registries import architecture_since, model_type_since
+from rldoctor.tables.registries import First, architecture_since, model_type_since
 
 __all__ = [
+    "First",
     "architecture_since",
     "cite_config",
     "model_config",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from rldoctor.frameworks import packages
 from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
-from rldoctor.refresh.releases import Publications, news
+from rldoctor.refresh.releases import Publications, news, with_releases
 from rldoctor.tables import packed
 from rldoctor.tables.frames import DATA, Table
 
@@ -36,13 +36,11 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
 
     Raises ``OSError`` where the index does not answer."""
     chosen = published.releases(package, SINCE[package], beside=False)
-    rows: dict[tuple[str, str], set[str]] = defaultdict(set)
-    known: set[str] = set()
-    if (DATA / f"{package}.json.xz").exists():
-        table = Table.load(package)
-        known = set(table.releases)
-        for module, found, positions in table.rows():
-            rows[module, found] = {table.releases[position] for position in positions}
+    table = Table.load(package) if (DATA / f"{package}.json.xz").exists() else None
+    known = table.releases if table is not None else []
+    rows: dict[tuple[str, str], set[str]] = defaultdict(
+        set, with_releases(known, table.rows()) if table is not None else {}
+    )
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0

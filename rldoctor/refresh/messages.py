@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
-from rldoctor.refresh.releases import Publications, news
+from rldoctor.refresh.releases import Publications, news, with_releases
 from rldoctor.tables import packed
 from rldoctor.tables.messages import DATA, Table
 
@@ -37,13 +37,9 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
 
     Raises ``OSError`` where the index does not answer."""
     chosen = published.releases(package, SINCE[package], grouping(package), beside=False)
-    rows: dict[Row, set[str]] = defaultdict(set)
-    known: set[str] = set()
-    if package in Table.packages():
-        table = Table.load(package)
-        known = set(table.releases)
-        for row, positions in table.rows():
-            rows[row] = {table.releases[position] for position in positions}
+    table = Table.load(package) if package in Table.packages() else None
+    known = table.releases if table is not None else []
+    rows: dict[Row, set[str]] = defaultdict(set, with_releases(known, table.rows()) if table is not None else {})
     kept: dict[bytes, list[Message]] = {}
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:

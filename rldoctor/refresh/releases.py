@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import TypeVar
 
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
@@ -18,6 +19,8 @@ from rldoctor.tables.sources.archives import CachedTree, sdist_tree, wheel_tree
 from rldoctor.tables.sources.git import CloneTree, GitError, clone_of, git, tags
 from rldoctor.tables.sources.index import archives, default_index
 from rldoctor.tables.sources.trees import ChainTree, SourceTree
+
+Row = TypeVar("Row", bound=Hashable)
 
 _LITERAL = re.compile(r"^(?:__version__|\s*version)\s*=\s*['\"](\d[^'\"]*)", re.MULTILINE)
 _PARTS = re.compile(r"^(?:MAJOR|MINOR|PATCH|PRE_RELEASE)\s*=\s*['\"]?([\w.]*)", re.MULTILINE)
@@ -121,6 +124,11 @@ def newest_version(source: Repository, clone: Path) -> str | None:
         return str(Version(literal.group(1)))
     parts = _PARTS.findall(text)
     return str(Version(".".join(parts[:3]) + "".join(parts[3:]))) if len(parts) >= 3 else None
+
+
+def with_releases(releases: Sequence[str], rows: Iterable[tuple[Row, Sequence[int]]]) -> dict[Row, set[str]]:
+    """The rows of a table, each with the releases that its positions stand for."""
+    return {row: {releases[position] for position in positions} for row, positions in rows}
 
 
 def news(versions: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from rldoctor.frameworks import frameworks
 from rldoctor.link.framework import OTHERS
 from rldoctor.link.uses import uses
 from rldoctor.refresh.modules import modules, order
-from rldoctor.refresh.releases import Publications, news
+from rldoctor.refresh.releases import Publications, news, with_releases
 from rldoctor.tables import packed
 from rldoctor.tables.sources.trees import SourceTree
 from rldoctor.tables.uses import DATA, Table
@@ -35,13 +35,9 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     record = _TRAINERS[package]
     since = next(one.since for one in record.packages if one.name == package)
     chosen = published.releases(package, since, beside=False)
-    rows: dict[str, set[str]] = defaultdict(set)
-    known: set[str] = set()
-    if package in Table.packages():
-        table = Table.load(package)
-        known = set(table.releases)
-        for asked, positions in table.rows():
-            rows[asked] = {table.releases[position] for position in positions}
+    table = Table.load(package) if package in Table.packages() else None
+    known = table.releases if table is not None else []
+    rows: dict[str, set[str]] = defaultdict(set, with_releases(known, table.rows()) if table is not None else {})
     own = frozenset(record.modules)
     entries = [module.format(algorithm=_ALGORITHM) for module in record.imports[_KIND]]
     fresh = [release for release in chosen if release.version not in known]

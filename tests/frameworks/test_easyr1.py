@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.edits.edit import apply, save
 from rldoctor.frameworks import by_name
-from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Source
+from tests.frameworks.making import is_made, made
 
 Launches = Callable[..., list[RolloutPlan]]
 
@@ -164,18 +163,11 @@ def test_fixes_are_spelled_where_the_setting_stands(
     launches: Launches, tmp_path: Path, option: str, value: object, spelled: str
 ) -> None:
     plan = run(launches)
-    dialect = by_name("EasyR1")
-    assert dialect is not None
-    spelling = dialect.spell(Edit(option=option, value=value), plan)
-    assert spelling.text == spelled
-    edited = apply([spelling])
-    assert not edited.refused
-    save(edited)
+    assert made(plan, option, value) == spelled
     files = {name: (tmp_path / name).read_text() for name in ("run.sh", "examples/config.yaml")}
     (mended,) = launches(files, easyr1="0.3.2", vllm="0.8.5")
-    assert mended.value(option) == value
+    assert is_made(mended, option, value)
     assert "# longest answer" in files["examples/config.yaml"]
-    assert apply([dialect.spell(Edit(option=option, value=value), mended)]).changed == ()
 
 
 @pytest.mark.parametrize(("release", "prompt", "evaluated"), [("0.3.0", 2048, -1), ("0.3.2", 2048, 1024)])

@@ -11,6 +11,7 @@ from rldoctor.edits.edit import apply, save
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Source
+from tests.frameworks.making import is_made, made
 
 Launches = Callable[..., list[RolloutPlan]]
 
@@ -390,17 +391,9 @@ def test_expandable_segments_are_switched_off_around_the_engine_from_3_9_on(laun
 )
 def test_fixes(launches: Launches, version: str, option: str, value: object, spelled: str) -> None:
     plan = swift(launches, "--vllm_mode colocate", version)
-    dialect = by_name("ms-swift")
-    assert dialect is not None
-    edit = Edit(option=option, value=value)
-    spelling = dialect.spell(edit, plan)
-    assert spelling.text == spelled
-    edited = apply([spelling])
-    assert not edited.refused
-    save(edited)
+    assert made(plan, option, value) == spelled
     (mended,) = launches({"run.sh": Path(plan.file).read_text()}, ms_swift=version, vllm="0.10.2")
-    assert mended.value(option) == value and mended.unknown == ()
-    assert apply([dialect.spell(edit, mended)]).changed == ()
+    assert is_made(mended, option, value) and mended.unknown == ()
 
 
 def test_an_engine_argument_without_a_door_in_the_release_is_reported(launches: Launches) -> None:

@@ -11,6 +11,7 @@ from rldoctor.edits.edit import apply, save
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Source
+from tests.frameworks.making import is_made, made
 
 Launches = Callable[..., list[RolloutPlan]]
 
@@ -234,15 +235,9 @@ def test_unambiguous_beginnings_are_options(launches: Launches) -> None:
 )
 def test_fixes_in_flat_names(launches: Launches, tmp_path: Path, option: str, value: object, spelled: str) -> None:
     plan = flat(launches)
-    dialect = by_name("OpenRLHF")
-    assert dialect is not None
-    spelling = dialect.spell(Edit(option=option, value=value), plan)
-    assert spelling.text == spelled
-    edited = apply([spelling])
-    assert not edited.refused
-    save(edited)
+    assert made(plan, option, value) == spelled
     (mended,) = launches({"run.sh": (tmp_path / "run.sh").read_text()}, openrlhf="0.8.5", vllm="0.9.1")
-    assert mended.value(option) == value and mended.unknown == ()
+    assert is_made(mended, option, value) and mended.unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -257,13 +252,9 @@ def test_fixes_in_flat_names(launches: Launches, tmp_path: Path, option: str, va
 )
 def test_fixes_in_dotted_names(launches: Launches, tmp_path: Path, option: str, value: object, spelled: str) -> None:
     plan = dotted(launches)
-    dialect = by_name("OpenRLHF")
-    assert dialect is not None
-    spelling = dialect.spell(Edit(option=option, value=value), plan)
-    assert spelling.text == spelled
-    save(apply([spelling]))
+    assert made(plan, option, value) == spelled
     (mended,) = launches({"run.sh": (tmp_path / "run.sh").read_text()}, openrlhf="0.10.4", vllm="0.19.1")
-    assert mended.value(option) == value and mended.unknown == ()
+    assert is_made(mended, option, value) and mended.unknown == ()
 
 
 def test_a_flag_is_taken_out_and_the_generation_of_names_is_guessed_without_a_release(

@@ -11,6 +11,7 @@ from rldoctor.edits.edit import apply, save
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
+from tests.frameworks.making import is_made, made
 
 Launches = Callable[..., list[RolloutPlan]]
 
@@ -335,14 +336,7 @@ def test_fixes_in_the_names_of_the_release(
     spelled: str,
 ) -> None:
     plan = launch(launches)
-    dialect = by_name("SkyRL")
-    assert dialect is not None
-    spelling = dialect.spell(Edit(option=option, value=value), plan)
-    assert spelling.text == spelled
-    edited = apply([spelling])
-    assert not edited.refused and edited.changed
-    save(edited)
+    assert made(plan, option, value) == spelled
     named = {"skyrl_train": "0.2.0", "vllm": "0.10.1"} if launch is first else {"skyrl": "0.3.0", "vllm": "0.23.0"}
     (mended,) = launches({"run.sh": (tmp_path / "run.sh").read_text()}, **named)
-    assert mended.value(option) == value and mended.unknown == ()
-    assert apply([dialect.spell(Edit(option=option, value=value), mended)]).changed == ()
+    assert is_made(mended, option, value) and mended.unknown == ()

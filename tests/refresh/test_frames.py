@@ -66,7 +66,7 @@ def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, mo
 @pytest.mark.parametrize("package", frames.COVERED)
 def test_a_shipped_table_has_no_module_that_a_refresh_would_leave_out(package: str) -> None:
     """Else releases read later would lack it, and a frame in it would tell an older release."""
-    for module, _, _ in Table.load(package).rows():
+    for (module, _), _ in Table.load(package).rows():
         path = module.replace(".", "/")
         assert not all(frames._LEFT_OUT.search(f"{path}{ending}") for ending in (".py", "/__init__.py")), module
 

@@ -48,7 +48,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import release
 from rldoctor.api.facts import ModelFiles
-from rldoctor.api.models import architecture_since, model_type_since, text_config
+from rldoctor.api.models import First, architecture_since, model_type_since, text_config
 from rldoctor.api.packages import unreleased
 
 check = Check("RLD115", "model-files-invalid", __doc__)
@@ -172,10 +172,7 @@ def unknown_to_the_engine(case: Case) -> Iterator[Finding | Reach]:
     since = architecture_since(architecture)
     if since is None:
         raise NotChecked(f"no release of the table has {architecture}")
-    known = since.known_to(vllm.version)
-    if known is None:
-        raise NotChecked(f"the table of vLLM's architectures begins with {since.release}, after {vllm.version}")
-    if known:
+    if _has(vllm.version, since, "vLLM's architectures"):
         yield Reach(f"vLLM has {architecture} since {since}")
         return
     falls_back = version >= _fallback(config, architecture)
@@ -196,6 +193,14 @@ def unknown_to_the_engine(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+def _has(version: str, since: First, table: str) -> bool:
+    """Whether a release has what came with another one. Raises :class:`NotChecked` where it is older than the table."""
+    known = since.known_to(version)
+    if known is None:
+        raise NotChecked(f"the table of {table} begins with {since.release}, after {version}")
+    return known
+
+
 def _fallback(config: Mapping[str, Any], architecture: str) -> tuple[int, ...]:
     if text_config(config) is not config or "ConditionalGeneration" in architecture or "VL" in architecture:
         return MULTIMODAL_FALLBACK_SINCE
@@ -213,10 +218,7 @@ def unknown_to_transformers(case: Case) -> Iterator[Finding | Reach]:
         raise NotChecked(f"no release of the table has the model type {named}")
     if why := unreleased(found.version):
         raise NotChecked(f"transformers {why}")
-    known = since.known_to(found.version)
-    if known is None:
-        raise NotChecked(f"the table of transformers' models begins with {since.release}, after {found.version}")
-    if known:
+    if _has(found.version, since, "transformers' models"):
         yield Reach(f"transformers knows {named} since {since}")
         return
     yield check.finding(

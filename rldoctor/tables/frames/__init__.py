@@ -68,12 +68,12 @@ class Table:
         newest = max(found, default=None)
         return self.releases[newest] if newest is not None else None
 
-    def rows(self) -> Iterable[tuple[str, str, list[int]]]:
-        """Module, layout and the positions of its releases."""
+    def rows(self) -> Iterable[tuple[tuple[str, str], list[int]]]:
+        """Module and layout, with the positions of its releases."""
         for module, layouts in self._modules.items():
             for layout, *spans in layouts:
                 ends = zip(spans[::2], spans[1::2], strict=True)
-                yield module, layout, [p for first, last in ends for p in range(first, last + 1)]
+                yield (module, layout), [p for first, last in ends for p in range(first, last + 1)]
 
 
 def functions_of(layout: str) -> list[tuple[str, int, int]]:
