@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rldoctor import opened, redact, whole
+from rldoctor import atomic, opened, redact
 from rldoctor.errors import InputError
 from rldoctor.printable import printable
 
@@ -45,7 +45,7 @@ def deliver(text: str, output: Path | None = None, *, foreign: bool = False, com
     text = text if not text or text.endswith("\n") else text + "\n"
     try:
         if output is not None:
-            whole.write(output, text.encode("utf-8", "backslashreplace"))
+            atomic.write(output, text.encode("utf-8", "backslashreplace"))
             return
         text = printable(text) if foreign and sys.stdout.isatty() else text
         sys.stdout.write(text if commands else _inert(text))

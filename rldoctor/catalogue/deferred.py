@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import whole
+from rldoctor import atomic
 from rldoctor.catalogue.check import Check, Detector, Kind
 from rldoctor.model import Grade
 
@@ -141,7 +141,7 @@ def keep(package: str, rows: Iterable[Row]) -> None:
         return
     content = msgspec.json.encode(Kept(_state(found[0]), tuple(rows)))
     with suppress(OSError):
-        whole.write(found[1] / FILE, content)
+        atomic.write(found[1] / FILE, content)
 
 
 def _place(package: str) -> tuple[Path, Path] | None:

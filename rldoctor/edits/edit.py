@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from pathlib import Path
 
-from rldoctor import whole
+from rldoctor import atomic
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Files, Source, open_source
 from rldoctor.formats.write import CannotEdit, Write
@@ -119,7 +119,7 @@ def save(edited: Edited) -> tuple[str, ...]:
         path = Path(name).resolve()
         try:
             bom = path.read_bytes()[:3] == _BOM
-            whole.write(path, (_BOM if bom else b"") + edited.after[name].encode())
+            atomic.write(path, (_BOM if bom else b"") + edited.after[name].encode())
         except OSError as error:
             raise InputError(f"{name}: {error.strerror or error}") from error
     return edited.changed

@@ -16,7 +16,7 @@ from rldoctor.frameworks import all_dialects, by_name
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.follow import Reader, launches, launches_of_text
-from rldoctor.launch.server import joined, together
+from rldoctor.launch.relations import joined, together
 from rldoctor.plan.model import Note, RolloutPlan
 
 # The generic dialect's own claim; a launch that nobody else claims is kept only where it yields something.

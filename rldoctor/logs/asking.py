@@ -18,7 +18,7 @@ from rldoctor.logs.launched import is_whole
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.nearest import nearest
 from rldoctor.logs.raised import of_a_family, raised_by
-from rldoctor.logs.rank import Found, explains
+from rldoctor.logs.ranking import Found, explains
 from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
 from rldoctor.records import dataclass
 

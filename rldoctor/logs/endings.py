@@ -11,7 +11,7 @@ from rldoctor.logs.model import LogEvent
 from rldoctor.logs.places import node_and_attempt
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_document, is_quoted, labels_sample
-from rldoctor.logs.rank import ASIDE, Found, closeness, explains
+from rldoctor.logs.ranking import ASIDE, Found, closeness, explains
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rldoctor.catalogue.check import Check, Role, Signature
 from rldoctor.logs.events import Asked
 from rldoctor.logs.model import LoggedException, LogRun, Neighbour
-from rldoctor.logs.rank import ASIDE, closeness
+from rldoctor.logs.ranking import ASIDE, closeness
 
 MOST_SHOWN = 3
 # A literal is near where this share of its words, by their weight, stands in a line in the same order,

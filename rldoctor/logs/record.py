@@ -7,12 +7,12 @@ from dataclasses import field
 from enum import Enum
 
 from rldoctor.logs.liveness import bar_position, is_ordinary, is_progress
-from rldoctor.logs.marks import SHUTDOWN
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import FailedFirst, LoggedException, Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.printed import Printed
 from rldoctor.logs.reveals import Reveal
+from rldoctor.logs.run_marks import SHUTDOWN
 from rldoctor.logs.templates import template
 from rldoctor.records import dataclass
 

@@ -10,11 +10,11 @@ from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
 from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
-from rldoctor.logs.marks import EARLY, STAGES, STARTS
 from rldoctor.logs.metrics import LITERALS as METRICS
 from rldoctor.logs.places import PLACES
 from rldoctor.logs.printed import FORMS, Form
 from rldoctor.logs.reveals import REVEALS, Reveal
+from rldoctor.logs.run_marks import EARLY, STAGES, STARTS
 from rldoctor.logs.tracebacks import SEPARATORS
 from rldoctor.logs.world import WORLD
 from rldoctor.records import dataclass

@@ -19,7 +19,7 @@ from rldoctor.logs.events import events_of
 from rldoctor.logs.incident import first_failure, log_run
 from rldoctor.logs.launched import launched
 from rldoctor.logs.metrics import is_metric_file, merge, read_files
-from rldoctor.logs.rank import ranked
+from rldoctor.logs.ranking import ranked
 from rldoctor.logs.reading import read
 from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices

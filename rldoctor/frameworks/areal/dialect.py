@@ -18,7 +18,7 @@ from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, inverted
-from rldoctor.frameworks.rules import Deciding, decided
+from rldoctor.frameworks.shared_rules import Deciding, decided
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Setting, Source

@@ -27,7 +27,7 @@ from rldoctor.frameworks.nemo_rl.table import (
     TABLE,
 )
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.rules import Deciding, not_twice
+from rldoctor.frameworks.shared_rules import Deciding, not_twice
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, UnknownOption

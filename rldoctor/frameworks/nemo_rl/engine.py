@@ -6,7 +6,7 @@ from __future__ import annotations
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.nemo_rl.table import GENERATION, TABLE, VLLM
 from rldoctor.frameworks.releases import between
-from rldoctor.frameworks.rules import keys_of, passed_twice
+from rldoctor.frameworks.shared_rules import keys_of, passed_twice
 
 OWNER = "nemo-rl"
 # What each release passes to LLM(...) by name, beside **vllm_kwargs: (first release, first that does not, names).

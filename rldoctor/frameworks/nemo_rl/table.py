@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.frameworks.rule import Rule, chosen
-from rldoctor.frameworks.rules import below, decided, gigabytes
+from rldoctor.frameworks.shared_rules import below, decided, gigabytes
 
 GENERATION = "policy.generation"
 VLLM = f"{GENERATION}.vllm_cfg"

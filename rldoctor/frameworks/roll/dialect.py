@@ -14,7 +14,7 @@ from rldoctor.frameworks.groups import placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, chosen, inverted
-from rldoctor.frameworks.rules import Deciding, decided
+from rldoctor.frameworks.shared_rules import Deciding, decided
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan

@@ -11,7 +11,7 @@ from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import within, writing
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.rules import Deciding, not_twice
+from rldoctor.frameworks.shared_rules import Deciding, not_twice
 from rldoctor.frameworks.skyrl.engine import PASSED, engine, lengths, seeds
 from rldoctor.frameworks.skyrl.place import batch, placement, trainer
 from rldoctor.frameworks.skyrl.release import FIRST, SECOND, owner_of, translates

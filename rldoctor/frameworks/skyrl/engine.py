@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from rldoctor.frameworks.draft import Draft
-from rldoctor.frameworks.rules import keys_of, passed_twice
+from rldoctor.frameworks.shared_rules import keys_of, passed_twice
 from rldoctor.frameworks.skyrl.release import FIRST, first, owner_of, second, servers
 from rldoctor.frameworks.skyrl.table import ENGINE, LEGACY, TABLE
 

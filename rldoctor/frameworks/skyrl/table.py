@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rldoctor.frameworks.rule import Rule, chosen
-from rldoctor.frameworks.rules import below, decided, gigabytes
+from rldoctor.frameworks.shared_rules import below, decided, gigabytes
 
 ENGINE, SAMPLING = "generator.inference_engine", "generator.sampling_params"
 PLACEMENT = "trainer.placement"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import whole
+from rldoctor import atomic
 
 
 def test_permissions_stay_and_links_are_followed(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_permissions_stay_and_links_are_followed(tmp_path: Path) -> None:
     report.write_bytes(b"before")
     report.chmod(0o640)
     (tmp_path / "latest").symlink_to("report.json")
-    whole.write(tmp_path / "latest", b"behind")
+    atomic.write(tmp_path / "latest", b"behind")
     assert report.read_bytes() == b"behind" and report.stat().st_mode & 0o777 == 0o640
     assert (tmp_path / "latest").is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "report.json"]
@@ -26,15 +26,15 @@ def test_permissions_stay_and_links_are_followed(tmp_path: Path) -> None:
 
 def test_a_new_file_permits_what_others_of_this_process_do(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
-    whole.write(tmp_path / "new", b"x")
+    atomic.write(tmp_path / "new", b"x")
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
-    whole.write(Path(os.devnull), b"x")
+    atomic.write(Path(os.devnull), b"x")
     assert not Path(os.devnull).is_file()
     read, write = os.pipe()
-    whole.write(Path(f"/dev/fd/{write}"), b"x")
+    atomic.write(Path(f"/dev/fd/{write}"), b"x")
     assert os.read(read, 9) == b"x"
 
 
@@ -61,4 +61,4 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        whole.write(tmp_path / "none" / "x", b"")
+        atomic.write(tmp_path / "none" / "x", b"")
