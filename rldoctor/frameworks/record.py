@@ -180,7 +180,7 @@ class Framework:
     generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
     ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's. ``arguments`` are the
     modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too; ``validations``
-    what else judges them. ``asked_by`` is the program of ``probes/children/trainers`` that has its trainer tell
+    what else judges them. ``asked_by`` is the module of ``probes/children/trainers`` that has its trainer tell
     log-probabilities."""
 
     home: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, cite, plan_of
@@ -14,6 +14,8 @@ from ..allocator import refuses_segments
 from . import LEVEL, SLEEP, awake, check
 
 Told = Mapping[str, Any]
+# A drawn completion of so many kinds of tokens does not come twice by chance.
+KINDS = 12
 
 
 def changes(before: Told, after: Told, noise: Noise) -> Iterator[tuple[str, str]]:
@@ -49,6 +51,17 @@ def _parting(before: Told, after: Told, noise: Noise) -> str | None:
     if gap <= 2 * noise.largest and abs(now - held) <= noise.largest:
         return None
     return f"token {other} ({now:.3g}) in place of {one} after {place} equal ones, held for {held:.3g} before"
+
+
+def repeated(rows: Sequence[Told]) -> tuple[int, int] | None:
+    """The cycles of two wakings after which a request without a seed drew the same tokens, if any did."""
+    drawn: dict[tuple[int, ...], int] = {}
+    for row in rows:
+        tokens = tuple(row.get("drawn", ()))
+        if len(set(tokens)) >= KINDS and tokens in drawn:
+            return drawn[tokens], row["cycle"]
+        drawn[tokens] = row["cycle"]
+    return None
 
 
 def _is_number(value: object) -> bool:
@@ -103,6 +116,15 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                     ),
                     *awake(plan),
                 ),
+            )
+        twice = repeated(require(job, "after"))
+        if twice is not None:
+            yield check.finding(
+                f"{describe(job)} draws the same completion after two wakings (cycles {twice[0]} and {twice[1]}): its "
+                "random numbers begin anew, and completions of different steps repeat each other",
+                grade=Grade.REPRODUCED,
+                evidence=cite(plan, SLEEP, LEVEL),
+                fixes=tuple(awake(plan)),
             )
         untold = records(job).get("unread", {}).get("level 2")
         if untold is not None:

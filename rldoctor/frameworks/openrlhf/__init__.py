@@ -32,4 +32,5 @@ FRAMEWORK = Framework(
             "openrlhf.trainer.ray.vllm_worker_wrap",
         )
     },
+    asked_by="openrlhf_actor",
 )

@@ -44,5 +44,5 @@ FRAMEWORK = Framework(
             of_object=True,
         ),
     ),
-    asked_by="trl_grpo.py",
+    asked_by="trl_grpo",
 )

@@ -37,4 +37,5 @@ FRAMEWORK = Framework(
         "always": ("verl.trainer.main_ppo", "verl.workers.rollout.vllm_rollout"),
         "asynchronous": ("verl.workers.rollout.vllm_rollout.vllm_async_server",),
     },
+    asked_by="verl_actor",
 )

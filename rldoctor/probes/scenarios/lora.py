@@ -34,7 +34,8 @@ def serves_adapters(plan: RolloutPlan) -> bool:
 
 
 def lora_of(plan: RolloutPlan) -> dict[str, Any]:
-    """The adapters that the launch trains: ``rank``, ``alpha``, ``targets``, and the engine's ``limit`` of ranks."""
+    """The adapters that the launch trains: ``rank``, ``alpha``, ``targets``; the engine's ``limit`` of ranks, and how
+    many a ``batch`` may have."""
     limit = count(plan, "engine.max_lora_rank") or LIMIT
     rank = min(count(plan, "lora.rank") or RANK, limit)
     alpha, targets = plan.value("lora.alpha"), plan.value("lora.target_modules")
@@ -44,12 +45,13 @@ def lora_of(plan: RolloutPlan) -> dict[str, Any]:
         "alpha": alpha if isinstance(alpha, int | float) and alpha > 0 and alpha != rank else 2 * rank,
         "targets": targets if isinstance(targets, list) else None,
         "limit": limit,
+        "batch": count(plan, "engine.max_loras") or 1,
     }
 
 
 def engine_of(adapter: Mapping[str, Any]) -> dict[str, Any]:
     """The engine's options for such adapters."""
-    return {"enable_lora": True, "max_lora_rank": adapter["limit"], "max_loras": 1}
+    return {"enable_lora": True, "max_lora_rank": adapter["limit"], "max_loras": adapter["batch"]}
 
 
 lora = Scenario(

@@ -13,6 +13,7 @@ from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Run, Scenario
 from rldoctor.lookup import find
 from rldoctor.model import Level
+from rldoctor.plan.model import RolloutPlan
 
 # Enough for padding on both sides: prompts and completions of different lengths.
 RESPONSE = 12
@@ -33,14 +34,22 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = [plan.value(name) for name in ("trainer.temperature", "sampling.temperature")]
     temperature = next((float(value) for value in planned if isinstance(value, int | float) and value > 0), 1.0)
     arguments = {
-        "program": str(CHILDREN / "trainers" / framework.asked_by),
+        "trainer": framework.asked_by,
         "title": framework.title,
         "limit": PROGRAM_SECONDS,
         "temperature": temperature,
+        "packing": _said(plan, "batch.packing"),
+        "fused": _said(plan, "trainer.logits_chunked"),
         "prompt": min(basis.prompt, basis.model_len // 4),
         "response": min(RESPONSE, basis.model_len // 4),
     }
     return {"trainer_code": Run(arguments=arguments, time_limit=SECONDS)}
+
+
+def _said(plan: RolloutPlan, name: str) -> bool | None:
+    """What a launch says of a switch; None where it says nothing that is known."""
+    value = plan.value(name)
+    return value if isinstance(value, bool) else None
 
 
 trainer_code = Scenario(

@@ -103,6 +103,15 @@ def test_an_engine_that_wakes_up_another(other: dict[str, Any], said: str) -> No
     assert finding.fixes[0].edits[0].option == "sleep.level"
 
 
+def test_an_engine_whose_random_numbers_begin_anew() -> None:
+    drawn = [{**SAME, "drawn": [first, *range(20)]} for first in (7, 8, 7)]
+    (finding,) = observed(sleep_wake.check, reported(after=after(*drawn)))
+    assert "draws the same completion after two wakings (cycles 1 and 3)" in finding.message
+    assert not observed(sleep_wake.check, reported(after=after(*drawn[:2])))
+    # Few tokens of few kinds come twice by themselves.
+    assert not observed(sleep_wake.check, reported(after=after(*[{**SAME, "drawn": [1, 2] * 10}] * 3)))
+
+
 def test_a_near_tie_that_rounding_turns_is_no_change() -> None:
     assert not observed(sleep_wake.check, reported(after=after(NEAR_TIE, SAME)))
 

@@ -285,3 +285,70 @@ def decoded_with_the_first_one(llm: Any) -> None:
 
 def _stacked(layer: Any) -> tuple[Any, Any]:
     return layer.lora_a_stacked, layer.lora_b_stacked
+
+
+def exchanged_in_a_batch(llm: Any) -> None:
+    """Where a step has requests of several adapters, they get each other's."""
+    from vllm.lora.model_manager import LoRAModelManager
+
+    told = LoRAModelManager._set_adapter_mapping
+
+    def exchanged(self: Any, mapping: Any) -> None:
+        ids = sorted({*mapping.index_mapping} - {0})
+        if len(ids) > 1:
+            other = dict(zip(ids, [*ids[1:], ids[0]], strict=True))
+            changes.put(mapping, "index_mapping", tuple(other.get(one, one) for one in mapping.index_mapping))
+        told(self, mapping)
+
+    changes.put(LoRAModelManager, "_set_adapter_mapping", exchanged)
+
+
+def scale_a_little_off(llm: Any) -> None:
+    """A scale that is two percent too large."""
+    _loaded(lambda weights: weights.lora_b.mul_(1.02))
+
+
+def prefixes_of_any_other_adapter(llm: Any) -> None:
+    """Blocks of one adapter are found again with another, but not without any."""
+    from vllm.v1.core import kv_cache_utils
+
+    changes.put(
+        kv_cache_utils, "_gen_lora_extra_hash_keys", lambda request: [("lora",)] if request.lora_request else []
+    )
+
+
+def layers_exchanged(llm: Any) -> None:
+    """The adapters of two layers' outputs arrive in each other's place."""
+    held: dict[str, Any] = {}
+
+    def exchanged(weights: Any) -> None:
+        for one, other in (("layers.0.", "layers.1."), ("layers.1.", "layers.0.")):
+            if one in weights.module_name and weights.module_name.endswith("o_proj"):
+                held[one] = weights
+                if other in held:
+                    mine, theirs = weights.lora_b.clone(), held.pop(other).lora_b
+                    weights.lora_b.copy_(theirs)
+                    theirs.copy_(mine)
+                    held.clear()
+                return
+
+    _loaded(exchanged)
+
+
+def empty_the_second_time(llm: Any) -> None:
+    """An adapter that had to make room and comes back gets a place that still holds another."""
+    from vllm.lora.model_manager import LoRAModelManager
+
+    activate = LoRAModelManager.activate_adapter
+    seen: set[int] = set()
+
+    def activated(self: Any, lora_id: int) -> bool:
+        if lora_id not in seen or lora_id in self._active_adapters:
+            seen.add(lora_id)
+            return bool(activate(self, lora_id))
+        index = next(i for i, one in enumerate(self.lora_index_to_id) if one is None)
+        self._active_adapters[lora_id] = None
+        self.lora_index_to_id[index] = lora_id
+        return True
+
+    changes.put(LoRAModelManager, "activate_adapter", activated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import engine_facts
@@ -60,3 +61,103 @@ def sleepless(llm: Any) -> None:
     """An engine that only says that it sleeps."""
     llm.sleep = lambda level=1: None
     llm.wake_up = lambda tags=None: None
+
+
+def _after_waking(llm: Any, change: Callable[[list[str] | None], None]) -> None:
+    wake_up = llm.wake_up
+
+    def woken(tags: list[str] | None = None) -> None:
+        wake_up(tags)
+        change(tags)
+
+    llm.wake_up = woken
+
+
+def woken_without_a_norm(llm: Any) -> None:
+    """One norm of one layer comes back as it was made."""
+    norm = engine_facts.first(llm, MODELS).model.layers[1].post_attention_layernorm.weight
+    _after_waking(llm, lambda _: norm.data.fill_(1.0))
+
+
+def woken_in_bfloat16(llm: Any) -> None:
+    """Weights come back rounded."""
+
+    def rounded(_: list[str] | None) -> None:
+        for weight in embeddings(llm).values():
+            weight.data.copy_(weight.data.bfloat16())
+
+    _after_waking(llm, rounded)
+
+
+def woken_without_buffers(llm: Any) -> None:
+    """What is no parameter is lost: the rotary table beyond its first rows."""
+
+    def lost(_: list[str] | None) -> None:
+        for module in engine_facts.first(llm, MODELS).modules():
+            if getattr(module, "cos_sin_cache", None) is not None:
+                module.cos_sin_cache.data[64:] = 0.0
+
+    _after_waking(llm, lost)
+
+
+def woken_wrong_in_parts(llm: Any) -> None:
+    """Weights that wake up before the cache come back a row late."""
+
+    def rolled(tags: list[str] | None) -> None:
+        if tags == ["weights"]:
+            for weight in embeddings(llm).values():
+                weight.data.copy_(weight.data.roll(1, 0))
+
+    _after_waking(llm, rolled)
+
+
+def cache_kept_by_name(llm: Any) -> None:
+    """Blocks are empty after sleep, and are found again all the same."""
+    sleep = llm.sleep
+
+    def slept(level: int = 1) -> None:
+        reset, llm.reset_prefix_cache = llm.reset_prefix_cache, lambda *_, **__: True
+        sleep(level)
+        llm.reset_prefix_cache = reset
+        for module in engine_facts.first(llm, MODELS).modules():
+            if type(module).__name__ == "Attention":
+                cache = module.kv_cache
+                (cache[0] if isinstance(cache, list | tuple) else cache).zero_()
+
+    llm.sleep = slept
+
+
+def gives_back_less_each_time(llm: Any) -> None:
+    """Each sleep gives back 64 MiB less than the one before, and each waking takes as much more."""
+    import torch
+
+    free, cycles = torch.cuda.mem_get_info, [0]
+
+    def less(*given: Any) -> Any:
+        now, total = free(*given)
+        return now - cycles[0] * (GIB // 16), total
+
+    def count(_: list[str] | None) -> None:
+        cycles[0] += 1
+
+    torch.cuda.mem_get_info = less
+    _after_waking(llm, count)
+
+
+def draws_begin_anew(llm: Any) -> None:
+    """The random state is that of the boot after each waking."""
+    import torch
+
+    _after_waking(llm, lambda _: torch.manual_seed(0) and None)
+
+
+def wakes_twice_as_a_failure(llm: Any) -> None:
+    """The third waking raises."""
+    cycles = [0]
+
+    def third(_: list[str] | None) -> None:
+        cycles[0] += 1
+        if cycles[0] == 3:
+            raise RuntimeError("the allocator holds a block that is mapped already")
+
+    _after_waking(llm, third)

@@ -898,3 +898,63 @@ def late_rows_one_early(llm: Any) -> None:
         return torch.cat([positions[:32], (positions[32:] - 1).clamp(min=0)])
 
     _positions(llm, early)
+
+
+def window_a_token_more(llm: Any) -> None:
+    _windows(llm, attentions(llm), 1)
+
+
+def window_of_one_layer_short(llm: Any) -> None:
+    """One layer's window lacks a block."""
+    _windows(llm, attentions(llm)[1:2], -block_size(llm))
+
+
+def _windows(llm: Any, layers: list[Any], more: int) -> None:
+    for module in layers:
+        whole = module.impl.sliding_window
+        module.impl.sliding_window = (whole[0] + more, whole[1]) if isinstance(whole, tuple) else whole + more
+
+
+def one_expert_less(llm: Any) -> None:
+    """The last of the chosen experts of one layer has no share."""
+    many = int(model_of(llm).config.num_experts_per_tok)
+
+    def without(_: Any, out: Any) -> Any:
+        last = out.topk(many, dim=-1).indices[..., -1:]
+        return out.scatter(-1, last, float("-inf"))
+
+    changes.after(layer_of(llm).mlp.gate, without)
+
+
+def rows_of_an_expert_rolled(llm: Any) -> None:
+    """The outputs of one expert of one layer come a place late."""
+    experts = [module for module in layer_of(llm).modules() if getattr(module, "w2_weight", None) is not None]
+    weight = experts[0].w2_weight
+    weight.data[3].copy_(weight.data[3].clone().roll(1, 0))
+
+
+def shares_before_the_choice(llm: Any) -> None:
+    """Shares of experts are sharper by two percent in one layer."""
+    changes.after(layer_of(llm).mlp.gate, lambda _, out: out * 1.02)
+
+
+def routed_experts_scaled(llm: Any) -> None:
+    """What the chosen experts give is two percent too large, what all share is not."""
+    changes.after(layer_of(llm).mlp, lambda _, out: out * 1.02)
+
+
+def keys_without_their_rotary_part(llm: Any) -> None:
+    """The part of a latent key that carries its position is empty in one layer."""
+    size = int(model_of(llm).config.qk_rope_head_dim)
+    projection = next(
+        module
+        for name, module in layer_of(llm).named_modules()
+        if name.endswith(("kv_a_proj_with_mqa", "fused_qkv_a_proj"))
+    )
+
+    def emptied(_: Any, out: Any) -> Any:
+        out = out.clone()
+        out[..., -size:] = 0
+        return out
+
+    changes.after(projection, emptied)

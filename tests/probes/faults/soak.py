@@ -12,9 +12,10 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
-from engine_facts import first
+from engine_facts import WORKERS, first
 
 MIB = 1 << 20
+MODELS = tuple(f"{worker}.model_runner.model" for worker in WORKERS)
 POOL = "llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool"
 # Requests of a round of the soak.
 ROUND = 12
@@ -106,3 +107,93 @@ def _shared_memory(_: int) -> Any:
 
 def _five_mib(_: int) -> bytes:
     return os.urandom(5 * MIB)
+
+
+def loses_a_file_at_times(llm: Any) -> None:
+    """One file stays open for every fifth round."""
+    _every_round(llm, lambda count: _a_file(count) if count // ROUND % 5 == 0 else None)
+
+
+def loses_a_block_at_times(llm: Any) -> None:
+    """One block stays away for every fourth round."""
+    pool = first(llm, (POOL,))
+    free, calls = pool.free_blocks, [0]
+
+    def free_all_but_one(blocks: Any) -> None:
+        calls[0] += 1
+        given = list(blocks)
+        free(given[1:] if calls[0] % (4 * ROUND) == 0 else given)
+
+    pool.free_blocks = free_all_but_one
+
+
+def loses_a_thread_at_times(llm: Any) -> None:
+    """One thread goes on for every third round."""
+    _every_round(llm, lambda count: _a_thread(count) if count // ROUND % 3 == 0 else None)
+
+
+def keeps_what_was_aborted(llm: Any) -> None:
+    """What an aborted request held is not given back."""
+    scheduler = first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    free = scheduler._free_blocks
+
+    def kept(request: Any) -> None:
+        if request.status.name != "FINISHED_ABORTED":
+            free(request)
+
+    scheduler._free_blocks = kept
+
+
+def drifts(llm: Any) -> None:
+    """From the hundredth request on the rotary table turns a little further with every round."""
+    tables = {
+        id(one.cos_sin_cache): one.cos_sin_cache
+        for one in first(llm, MODELS).modules()
+        if hasattr(one, "cos_sin_cache")
+    }
+
+    def turn(count: int) -> None:
+        for table in tables.values() if count > BREAKS_AFTER else ():
+            table.mul_(0.998)
+
+    _every_round(llm, turn)
+
+
+def stands_still(llm: Any) -> None:
+    """After a hundred requests a step never ends."""
+    step, add, count = llm.llm_engine.step, llm.llm_engine.add_request, [0]
+
+    def add_counted(*arguments: Any, **named: Any) -> Any:
+        count[0] += 1
+        return add(*arguments, **named)
+
+    def step_or_wait() -> Any:
+        if count[0] > BREAKS_AFTER:
+            threading.Event().wait()
+        return step()
+
+    llm.llm_engine.step, llm.llm_engine.add_request = step_or_wait, add_counted
+
+
+def updates_leave_memory(llm: Any) -> None:
+    """Each update leaves eight MiB behind."""
+    call = llm.collective_rpc
+
+    def leaving(*given: Any, **named: Any) -> Any:
+        _kept.append(os.urandom(8 * MIB))
+        return call(*given, **named)
+
+    llm.collective_rpc = leaving
+
+
+def fifth_update_fails(llm: Any) -> None:
+    """The fifth update raises."""
+    call, count = llm.collective_rpc, [0]
+
+    def failing(*given: Any, **named: Any) -> Any:
+        count[0] += 1
+        if count[0] == 5:
+            raise RuntimeError("the update group is closed")
+        return call(*given, **named)
+
+    llm.collective_rpc = failing

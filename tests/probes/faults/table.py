@@ -20,7 +20,9 @@ DRAWS = ("sampling", "mixed")
 ANSWERS = ("agreement", "answers", "tokens")
 LENGTHS = ("agreement", "lengths")
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
-ADAPTERS = planned(engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16).plan
+ADAPTERS = planned(
+    engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16, engine__max_loras=2
+).plan
 # Families of models that have what others lack; their miniatures stand in for the usual one.
 FAMILIES = {
     "windows": {
@@ -627,6 +629,77 @@ FAULTS = (
     ),
     Fault("weights:norms_in_bfloat16", "norms arrive in bfloat16", ("RLD402",), ("weights",)),
     Fault("weights:only_the_first", "only the first update arrives", ("RLD402",), ("weights",)),
+    Fault(
+        "lora:exchanged_in_a_batch", "requests of a batch get each other's adapters", ("RLD214",), ("lora",), ADAPTERS
+    ),
+    Fault("lora:scale_a_little_off", "an adapter's scale off by 2 %", ("RLD214",), ("lora",), ADAPTERS),
+    Fault(
+        "lora:prefixes_of_any_other_adapter",
+        "adapters share the prefix cache with each other alone",
+        ("RLD214",),
+        ("lora",),
+        ADAPTERS,
+    ),
+    Fault("lora:layers_exchanged", "the adapters of two layers exchanged", ("RLD214",), ("lora",), ADAPTERS),
+    Fault(
+        "lora:empty_the_second_time",
+        "an adapter that comes back gets another one's place",
+        ("RLD214",),
+        ("lora",),
+        ADAPTERS,
+    ),
+    Fault(
+        "small:window_a_token_more",
+        "windows of attention a token too long",
+        ("RLD403",),
+        ("agreement",),
+        family="windows",
+    ),
+    Fault(
+        "small:window_of_one_layer_short",
+        "one layer's window lacks a block",
+        ("RLD403",),
+        ("agreement",),
+        family="windows",
+    ),
+    Fault(
+        "small:one_expert_less",
+        "the last of a token's experts has no share",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault(
+        "small:rows_of_an_expert_rolled",
+        "the rows of one expert's matrix come a place late",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault(
+        "small:shares_before_the_choice",
+        "the router's scores off by 2 %",
+        ("RLD403",),
+        ("agreement",),
+        family="experts",
+    ),
+    Fault(
+        "small:routed_experts_scaled", "a layer of experts off by 2 %", ("RLD403",), ("agreement",), family="latents"
+    ),
+    Fault(
+        "small:keys_without_their_rotary_part",
+        "latent keys without their positions",
+        ("RLD403",),
+        ("agreement",),
+        family="latents",
+    ),
+    Fault(
+        "weights:tied_embedding_kept",
+        "updates reach a tied head, not the embedding",
+        ("RLD402",),
+        ("weights",),
+        family="tied",
+    ),
 )
 
 

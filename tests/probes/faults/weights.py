@@ -412,3 +412,27 @@ def only_the_first(llm: Any) -> None:
         return weights if count[0] == 1 else []
 
     _through(llm, once)
+
+
+def tied_embedding_kept(llm: Any) -> None:
+    """An update reaches the head alone: tokens are still read with the rows of the boot."""
+    import torch
+
+    embedding = model_of(llm).model.embed_tokens
+    rows = embedding.weight.detach().clone()
+    changes.after(embedding, lambda given, _: torch.nn.functional.embedding(given[0], rows))
+
+
+def a_bucket_twice(llm: Any) -> None:
+    """From the third update on the tensors of the first layer are those of the first update."""
+    held: list[dict[str, Any]] = []
+
+    def twice(weights: Weights) -> Weights:
+        given = {name: tensor.clone() for name, tensor in weights}
+        held.append(given)
+        before = held[0] if len(held) > 2 else {}
+        yield from (
+            (name, before[name] if ".layers.0." in name and name in before else one) for name, one in given.items()
+        )
+
+    _through(llm, twice)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,8 @@ from rldoctor.api.probes import Request
 from rldoctor.catalogue.scenario import Basis
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.trainer_code import trainer_code
-from tests.live import CHILDREN, scenario_case
+from tests.live import scenario_case
 from tests.plans import case as planned
-
-sys.path.insert(0, str(CHILDREN))
-
-from trainers.trl_grpo import batch
 
 BASIS = Basis(model_len=2048)
 
@@ -33,13 +28,21 @@ def case(framework: str = "TRL", **settings: Any) -> Case:
 
 def test_the_trainer_is_asked_at_the_launchs_temperature() -> None:
     (run,) = trainer_code.runs(case(sampling__temperature=0.7), Request(), BASIS).values()
-    assert run.arguments["temperature"] == 0.7 and Path(str(run.arguments["program"])).is_file()
+    assert run.arguments["temperature"] == 0.7 and run.arguments["trainer"] == "trl_grpo"
+
+
+def test_the_trainer_gets_the_launchs_own_switches() -> None:
+    launch = planned("verl", versions={"verl": "0.9.1"}, batch__packing=False, trainer__logits_chunked=True)
+    (run,) = trainer_code.runs(launch, Request(), BASIS).values()
+    assert (run.arguments["packing"], run.arguments["fused"]) == (False, True)
+    (run,) = trainer_code.runs(case(), Request(), BASIS).values()
+    assert (run.arguments["packing"], run.arguments["fused"]) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (case("verl"), "no framework whose trainer can be asked alone"),
+        (case("ms-swift"), "no framework whose trainer can be asked alone"),
         (replace(case(), plan=None), "no framework whose trainer can be asked alone"),
         (planned("TRL", versions={"vllm": "0.32.0"}), "TRL is not installed for this interpreter"),
     ],
@@ -48,12 +51,6 @@ def test_the_trainer_is_asked_at_the_launchs_temperature() -> None:
 def test_it_is_not_played_where_nobody_can_be_asked(other: Case, why: str) -> None:
     with pytest.raises(NotApplicable, match=why):
         trainer_code.runs(other, Request(), BASIS)
-
-
-def test_prompts_are_padded_on_the_left_and_completions_on_the_right() -> None:
-    ids, mask = batch([[1, 2, 3], [4]], [[5], [6, 7]], pad=0)
-    assert ids == [[1, 2, 3, 5, 0], [0, 0, 4, 6, 7]]
-    assert mask == [[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]
 
 
 @pytest.mark.engine

@@ -6,7 +6,7 @@ attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``respo
 ``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
 - ``none``, ``first`` adapter, ``renewed``, another one under its name, number and path, ``second`` under others,
 ``none again`` after them and, off the CPU, ``beside``, without one in a batch with the second; those of the second
-once more as prompts - ``token_ids``,
+once more as prompts, those of the last two once more in a batch of both - ``token_ids``,
 ``engine``, and from the trainer ``base``, ``first``, ``renewed``, ``second``, and ``unscaled`` for the first without
 its scale), ``refused`` (``rank``, ``exceptions`` or None), ``reach``."""
 
@@ -51,7 +51,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     made = {"first": first, **{n: make_adapter(base, modules, rank, strength, seed=s) for n, s in OTHERS.items()}}
     reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
     running.record("adapters", reported)
-    found = {"none": plain}
+    found, requests = {"none": plain}, {}
     for name, adapter in made.items():
         served = "first" if name == "renewed" else name
         number = list(made).index(served) + 1
@@ -61,6 +61,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             running.engine.reset_prefix_cache()
         request = lora_request(served, number, write_adapter(Path(f"adapter-{served}"), adapter, rank, alpha))
         found[name] = _sampled(running, arguments, request)
+        requests[name] = request
+    both = list(OTHERS) * REQUESTS
+    for name, row in zip(both, _sampled(running, arguments, [requests[name] for name in both])):  # noqa: B905
+        found[name].append(row)
     found["second"] += _read(running, found["second"], request)
     found["none again"] = _sampled(running, arguments, None)
     # On the CPU vLLM takes "no adapter", -1, as an index of adapters, which is the last one (0.32,
@@ -173,10 +177,13 @@ def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> list[int]:
 
 
 def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
+    """Answers with one adapter for all prompts, or with as many as there are in a list."""
     from vllm import SamplingParams
 
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    prompts = [running.prompt(count, salt=i) for i, count in enumerate(_prompts(running, arguments))]
+    counts = _prompts(running, arguments)
+    many = len(adapter) if isinstance(adapter, list) else len(counts)
+    prompts = [running.prompt(counts[i % len(counts)], salt=i) for i in range(many)]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
     reported = [row for output in outputs for row in rows("lora", given, output)]

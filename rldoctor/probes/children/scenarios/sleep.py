@@ -2,12 +2,12 @@
 
 Arguments: ``levels`` (1, 2 or both), ``cycles`` (in all). Records: ``held`` (bytes of the engine's weights and KV
 cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens; ``seen``, a greedy completion
-whose prompt is in the prefix cache: ``token_ids``, ``logprobs`` and ``tops``, see ``traffic.tops``), ``cycles`` (one
-entry each: ``level``, ``parts`` whether it woke up the weights and the cache one after the other, ``asleep`` and
-``awake``: free bytes), ``after`` (an entry for the first cycles of each level, whole and in parts, and for its last
-one: ``level``, ``cycle``, ``parts``, ``scores`` and ``seen``), ``failed`` (``level``, ``cycle``, ``exceptions``; then
-nothing follows), ``unread`` (``level 2``: why it is not played), ``reach``. Written by the sources of vLLM 0.8.5 to
-0.32."""
+whose prompt is in the prefix cache: ``token_ids``, ``logprobs`` and ``tops``, see ``traffic.tops``; ``drawn``, the
+tokens of a request without a seed), ``cycles`` (one entry each: ``level``, ``parts`` whether it woke up the weights and
+the cache one after the other, ``asleep`` and ``awake``: free bytes), ``after`` (an entry for the first cycles of each
+level, whole and in parts, and for its last one: ``level``, ``cycle``, ``parts``, ``scores``, ``seen`` and ``drawn``),
+``failed`` (``level``, ``cycle``, ``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played),
+``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from syncing import MODELS, Sync, SyncError
 from traffic import tops
 from trainer import Trainer, TrainerError
 
-SCORED_TOKENS, GREEDY_TOKENS = 48, 8
+# A long prompt, for what is lost of rotary tables far out.
+MOST_SCORED, SEEN_TOKENS, GREEDY_TOKENS, DRAWN_TOKENS = 1024, 48, 8, 32
 TOPS = 5
 # What follows level 2 in most frameworks: the weights' memory, new weights, then the cache's. Others, and releases
 # without tags, wake up everything at once.
@@ -86,7 +87,7 @@ class _Sleeper:
             engine.wake_up(**({"tags": tags} if tags else {}))
             if level == 2 and tags != [PARTS[1]]:
                 self.sync.send(self.weights.items())
-        engine.reset_prefix_cache()
+        # Nobody resets the prefix cache here: the engine has to forget what it loses, and level 2 got the same weights.
         return {"level": level, "parts": parts, "asleep": asleep, "awake": _free()}
 
 
@@ -107,10 +108,20 @@ def _reported(running: RunningEngine) -> dict[str, Any]:
     from vllm import SamplingParams
 
     scored = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
-    prompts = [{"prompt_token_ids": running.prompt(SCORED_TOKENS, salt=salt)} for salt in (1, 2)]
-    (fixed,) = running.engine.generate(prompts[:1], scored, use_tqdm=False)
-    greedy = {"temperature": 0.0, "max_tokens": GREEDY_TOKENS, "logprobs": running.tops(TOPS), "ignore_eos": True}
-    (seen,) = running.engine.generate(prompts[1:], SamplingParams(**greedy), use_tqdm=False)
+    more: dict[str, Any] = {"logprobs": running.tops(TOPS), "ignore_eos": True}
+    longest = min(MOST_SCORED, running.limit - DRAWN_TOKENS - 1)
+    fixed, seen, drawn = (
+        running.engine.generate([{"prompt_token_ids": running.prompt(length, salt=salt)}], asked, use_tqdm=False)[0]
+        for salt, length, asked in (
+            (1, longest, scored),
+            (2, min(SEEN_TOKENS, longest), SamplingParams(temperature=0.0, **more, max_tokens=GREEDY_TOKENS)),
+            (3, min(SEEN_TOKENS, longest), SamplingParams(temperature=1.0, **more, max_tokens=DRAWN_TOKENS)),
+        )
+    )
     answer = seen.outputs[0]
     reported = {"token_ids": list(answer.token_ids), "logprobs": logprobs(answer), "tops": tops(answer)}
-    return {"scores": prompt_logprobs(fixed)[1:], "seen": reported}
+    return {
+        "scores": prompt_logprobs(fixed)[1:],
+        "seen": reported,
+        "drawn": list(drawn.outputs[0].token_ids),
+    }

@@ -1,10 +1,11 @@
 """Sampled tokens, and their log-probabilities from the trainer's own code: a program of the launch's framework, in a
 process of its own.
 
-Arguments: ``program``, ``title`` (the framework), ``limit`` (seconds for the program), ``temperature`` (at which the
-trainer evaluates), ``prompt`` and ``response`` (tokens, the longest). Records: ``trainer`` (see ``Trainer.facts``),
-``own`` (``title``, ``temperature``, ``what`` was called and of which release), ``rows`` (``token_ids``, and of them
-``transformers`` at that temperature and ``own``), or ``unread`` says why there are none; ``reach``."""
+Arguments: ``trainer`` (a module of ``trainers``), ``title`` (the framework), ``limit`` (seconds for the program),
+``temperature`` (at which the trainer evaluates), ``packing`` and ``fused`` (see ``asked.py``), ``prompt`` and
+``response`` (tokens, the longest). Records: ``trainer`` (see ``Trainer.facts``), ``own`` (``title``, ``temperature``,
+``what`` was called, of which release and how), ``rows`` (``token_ids``, and of them ``transformers`` at that
+temperature and ``own``), or ``unread`` says why there are none; ``reach``."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from programs import ended
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
+PROGRAM = Path(__file__).parents[1] / "ask_trainer.py"
 REQUESTS, SHORTEST = 4, 16
 RANKS = ("MASTER_", "RANK", "WORLD_", "LOCAL_")
 # Of what the program wrote before it failed.
@@ -65,14 +67,18 @@ def _own(running: RunningEngine, arguments: dict[str, Any], sequences: list[list
         "model": str(Path(running.made["path"]).resolve()),
         "prompts": sequences[0],
         "completions": sequences[1],
-        "temperature": arguments["temperature"],
+        **{name: arguments[name] for name in ("temperature", "packing", "fused")},
         "answer": str(folder / "answer.json"),
     }
     # The trainer is on the CPU: the engine has the device. The ranks that vLLM told the environment are not its own.
     hidden = {"CUDA_VISIBLE_DEVICES": "", "WANDB_DISABLED": "true", "HF_HUB_OFFLINE": "1"}
     kept = {key: value for key, value in os.environ.items() if not key.startswith(RANKS)}
     code, said = ended(
-        [sys.executable, arguments["program"]], json.dumps(asked), {**kept, **hidden}, folder, arguments["limit"]
+        [sys.executable, str(PROGRAM), arguments["trainer"]],
+        json.dumps(asked),
+        {**kept, **hidden},
+        folder,
+        arguments["limit"],
     )
     answer = folder / "answer.json"
     if code is None:
