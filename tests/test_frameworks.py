@@ -57,7 +57,7 @@ def named(text: str) -> list[str]:
 def test_no_code_names_a_framework_outside_its_folder() -> None:
     folders = {ROOT / "rldoctor" / "frameworks" / framework.home.rpartition(".")[2] for framework in frameworks()}
     # What runs under the target's interpreter lies with the other children, and names its own framework alone.
-    programs = {TRAINERS / one.asked_by: one.name for one in frameworks() if one.asked_by}
+    programs = {TRAINERS / f"{one.asked_by}.py": one.name for one in frameworks() if one.asked_by}
     found = [
         f"{file.relative_to(ROOT)}:{line}: {text[:60]!r} names {', '.join(names)}"
         for file in sorted((ROOT / "rldoctor").rglob("*.py"))
@@ -68,9 +68,9 @@ def test_no_code_names_a_framework_outside_its_folder() -> None:
     assert found == []
 
 
-def test_every_program_for_a_trainer_is_named_by_its_framework() -> None:
+def test_every_module_for_a_trainer_is_named_by_its_framework() -> None:
     named_by = sorted(one.asked_by for one in frameworks() if one.asked_by)
-    assert named_by == sorted(file.name for file in TRAINERS.glob("*.py") if file.stem != "__init__")
+    assert named_by == sorted(file.stem for file in TRAINERS.glob("*.py") if file.stem != "__init__")
 
 
 @pytest.mark.parametrize(

@@ -90,20 +90,29 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
         by_level: dict[int, list[Told]] = {}
         for reported in require(job, "after"):
             by_level.setdefault(reported["level"], []).append(reported)
+        changed: dict[int, tuple[Told, dict[str, str]]] = {}
         for level, rows in by_level.items():
             judged = [(row, dict(changes(start, row, noise))) for row in rows]
-            row, found = next((pair for pair in judged if pair[1]), judged[0])
-            if not found:
+            other = next((pair for pair in judged if pair[1]), None)
+            if other is None:
                 yield Reach(f"{describe(job)}: level {level} changes nothing, {cycles} cycles in all")
-                continue
+            else:
+                changed[level] = other
+        if changed:
+            row, found = next(iter(changed.values()))
             parts = ", weights and cache woken one after the other" if row["parts"] else ""
+            levels = " and ".join(map(str, changed))
             yield check.finding(
-                f"{describe(job)} is not the same after sleep level {level}: {next(iter(found))} (cycle "
+                f"{describe(job)} is not the same after sleep level {levels}: {next(iter(found))} (cycle "
                 f"{row['cycle']}{parts})",
                 grade=Grade.REPRODUCED,
                 evidence=(
                     *cite(plan, SLEEP, LEVEL),
-                    *(Evidence(text=text, source="sleep scenario") for text in found.values()),
+                    *(
+                        Evidence(text=f"level {level}, {text}", source="sleep scenario")
+                        for level, (_, told) in changed.items()
+                        for text in told.values()
+                    ),
                 ),
                 fixes=(
                     *(
@@ -112,7 +121,7 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                             {LEVEL: 1},
                             side_effects="host memory for the weights",
                         )
-                        for _ in range(level == plan.value(LEVEL) == 2)
+                        for _ in range([*changed] == [2] and plan.value(LEVEL) == 2)
                     ),
                     *awake(plan),
                 ),
