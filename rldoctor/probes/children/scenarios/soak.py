@@ -6,9 +6,9 @@ Arguments: ``prompt`` and ``response`` (tokens, the longest of each), ``seconds`
 Records: ``played`` (``cycles`` and ``requests`` so far, ``parts`` of a cycle), ``windows``, a row for each: ``seconds``
 since the start, ``cycles`` so far, what is ``held`` (see there; ``shared`` are files in ``/dev/shm``), ``device``
 memory in bytes (None without a device), ``free_blocks`` of the KV cache while nothing runs (None where the engine does
-not tell), ``requests`` finished and ``unfinished``, ``tokens`` sampled in it, ``step`` (the time of its quicker steps
-in seconds) and ``longest_step``, ``canary`` (one greedy request: ``token_ids``, ``logprobs``); ``unread`` (parts of a
-cycle that could not be played, and why), ``reach``."""
+not tell), ``requests`` played, of them ``aborted`` and ``unfinished``, ``tokens`` sampled in it, ``step`` (the time of
+its quicker steps in seconds) and ``longest_step``, ``canary`` (one greedy request: ``token_ids``, ``logprobs``);
+``unread`` (parts of a cycle that could not be played, and why), ``reach``."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from traffic import Arrival, Trace, drive
 from trainer import Trainer, TrainerError
 
 ROUND = 12
+# Of these lengths, one of the longest: another would be done before it is aborted.
+LENGTHS, ABORTED = 3, 9
 SPACING = 2
 CANARY = {"temperature": 0.0, "max_tokens": 16, "logprobs": 1, "ignore_eos": True}
 # Where the number of free blocks stands, V1 and V0.
@@ -104,6 +106,7 @@ class _Life:
             "device": _device_memory(),
             "free_blocks": None if count is None else int(count()),
             "requests": len(answers),
+            "aborted": sum(answer["aborted"] for answer in answers),
             "unfinished": sum(not (answer["finish_reason"] or answer["aborted"]) for answer in answers),
             "tokens": sum(len(answer["token_ids"]) for answer in answers),
             "step": round(steps[int(len(steps) * QUICK)], 6) if steps else None,
@@ -126,13 +129,14 @@ class _Life:
 
 def _arrival(running: RunningEngine, name: int, place: int, arguments: dict[str, Any]) -> Arrival:
     prompt, response = arguments["prompt"], arguments["response"]
+    tokens = max(1, response - (place % LENGTHS) * response // LENGTHS)
     # New prompts all the time, so that the prefix cache turns over, of lengths from a quarter of the longest.
     return Arrival(
         name=f"request {name}",
         prompt=running.prompt(max(16, prompt - (place % 4) * prompt // 4), salt=name + 1),
-        parameters={"temperature": 1.0, "max_tokens": max(1, response - (place % 3) * response // 3), "logprobs": 1},
+        parameters={"temperature": 1.0, "max_tokens": tokens, "logprobs": 1},
         at=place * SPACING,
-        abort_after=max(1, response // 2) if place == ROUND - 1 else None,
+        abort_after=max(1, response // 2) if place == ABORTED else None,
     )
 
 
