@@ -25,6 +25,9 @@ UNLIKELY = math.log(1000)
 # What a loss takes for another policy: a temperature that is off by so much, so many draws of another token.
 MATTERS = 0.1
 
+# Settings that are the model as it is, and no parameter that could be ignored.
+PLAIN = ("temperature 1", "ends of answers")
+
 
 @dataclass(frozen=True)
 class Draws:
@@ -47,7 +50,7 @@ class Draws:
     @property
     def ignored(self) -> bool:
         """Whether the draws are those of an engine that was not given the parameter."""
-        return self.wrong and self.off_plain <= UNLIKELY and self.name != "temperature 1"
+        return self.wrong and self.off_plain <= UNLIKELY and self.name not in PLAIN
 
     def __str__(self) -> str:
         asked = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
@@ -89,7 +92,7 @@ class Long:
 
     @property
     def ignored(self) -> bool:
-        return self.wrong and self.name != "temperature 1" and not any(one.off > UNLIKELY for one in self.plain)
+        return self.wrong and self.name not in PLAIN and not any(one.off > UNLIKELY for one in self.plain)
 
     def __str__(self) -> str:
         return f"{self.count} tokens of long completions, {self.name}"

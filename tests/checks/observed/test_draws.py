@@ -89,6 +89,13 @@ def test_a_parameter_that_is_ignored() -> None:
     assert all_findings(reported) == ["RLD219"]
 
 
+def test_ends_that_do_not_come_are_no_parameter_that_is_ignored() -> None:
+    reported = case(setting("ends of answers", KEPT, drawn(CHANCES)))
+    assert not findings(option_unknown.check, reported)
+    (one,) = findings(outputs_corrupt.check, reported)
+    assert "from another distribution than the model's (ends of answers)" in one.message
+
+
 def test_a_parameter_that_is_applied_wrongly() -> None:
     short = tuple(chance / 0.65 if token < 3 else 0.0 for token, chance in enumerate(CHANCES))
     reported = case(setting("top_k", KEPT, drawn(short)))

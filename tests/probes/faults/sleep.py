@@ -151,7 +151,7 @@ def draws_begin_anew(llm: Any) -> None:
     _after_waking(llm, lambda _: torch.manual_seed(0) and None)
 
 
-def wakes_twice_as_a_failure(llm: Any) -> None:
+def third_waking_fails(llm: Any) -> None:
     """The third waking raises."""
     cycles = [0]
 

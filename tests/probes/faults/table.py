@@ -19,6 +19,9 @@ MIXED = (*WHOLE, "mixed")
 DRAWS = ("sampling", "mixed")
 ANSWERS = ("agreement", "answers", "tokens")
 LENGTHS = ("agreement", "lengths")
+SLEEP, SOAK = ("sleep",), ("soak",)
+SHORT = planned(lengths__prompt=64, lengths__response=16, engine__max_model_len=256).plan
+SLEEPS = planned(engine__enable_sleep_mode=True).plan
 # A launch whose adapters have a scale of 1, which would hide that it is missing.
 ADAPTERS = planned(
     engine__enable_lora=True, lora__rank=8, lora__alpha=8, engine__max_lora_rank=16, engine__max_loras=2
@@ -114,6 +117,16 @@ class Fault:
     launch: RolloutPlan | None = None
     often: bool = False
     family: str | None = None
+
+    @property
+    def healthy(self) -> str:
+        """What the engine of this fault's group is without one: vLLM has no sleep mode on the CPU."""
+        return "sleep:pretended" if self.scenarios == SLEEP else ""
+
+    @property
+    def played(self) -> str:
+        """What is done to the engine."""
+        return ",".join(dict.fromkeys(one for one in (self.healthy, self.name) if one))
 
     @property
     def group(self) -> tuple[tuple[str, ...], bool, str | None]:
@@ -605,7 +618,7 @@ FAULTS = (
     Fault("sampling:padding_is_penalised", "what fills rows up is penalised as token 0", ("RLD404",), DRAWS),
     Fault("sampling:nothing_beyond_the_32nd", "only the 32 likeliest tokens are drawn", ("RLD404",), DRAWS),
     Fault("sampling:siblings_share_first_tokens", "completions of a request begin alike", ("RLD311",), DRAWS),
-    Fault("sampling:end_never_first", "an answer cannot begin with its end", ("RLD219",), DRAWS),
+    Fault("sampling:end_never_first", "an answer cannot begin with its end", ("RLD404",), DRAWS),
     Fault(
         "sampling:greedy_second_best_at_times", "one greedy token in a hundred is the second best", ("RLD219",), ANSWERS
     ),
@@ -700,6 +713,22 @@ FAULTS = (
         ("weights",),
         family="tied",
     ),
+    Fault("weights:a_bucket_twice", "a part of later updates is that of the first", ("RLD402",), ("weights",)),
+    Fault("sleep:woken_without_a_norm", "a norm wakes up as it was made", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:woken_in_bfloat16", "weights wake up rounded", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:woken_without_buffers", "the rotary table wakes up empty", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:woken_wrong_in_parts", "weights that wake up alone come a row late", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:cache_kept_by_name", "empty blocks are found again after sleep", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:gives_back_less_each_time", "each sleep keeps more memory", ("RLD206",), SLEEP, SLEEPS),
+    Fault("sleep:draws_begin_anew", "random numbers begin anew after each waking", ("RLD208",), SLEEP, SLEEPS),
+    Fault("sleep:third_waking_fails", "the third waking fails", ("RLD208",), SLEEP, SLEEPS),
+    Fault("soak:loses_a_file_at_times", "a file stays open every fifth round", ("RLD220",), SOAK, SHORT),
+    Fault("soak:loses_a_block_at_times", "a block is lost every fourth round", ("RLD220",), SOAK, SHORT),
+    Fault("soak:loses_a_thread_at_times", "a thread stays every third round", ("RLD220",), SOAK, SHORT),
+    Fault("soak:keeps_what_was_aborted", "blocks of aborted requests are lost", ("RLD220",), SOAK, SHORT),
+    Fault("soak:drifts", "answers drift after a hundred requests", ("RLD404",), SOAK, SHORT),
+    Fault("soak:updates_leave_memory", "each update leaves memory behind", ("RLD604",), SOAK, SHORT),
+    Fault("soak:fifth_update_fails", "the fifth update fails", ("RLD900",), SOAK, SHORT),
 )
 
 

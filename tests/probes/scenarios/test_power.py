@@ -14,16 +14,25 @@ from rldoctor.api import Case, Finding, Grade, Outcome
 from rldoctor.api.facts import ModelFiles
 from rldoctor.judge import judge
 from rldoctor.probes import builtin
+from rldoctor.probes.scenarios.sleep import sleep
+from rldoctor.probes.scenarios.soak import soak
 from tests.live import cases_of_faults
 from tests.loaded import REGISTRY
 from tests.probes.faults.table import FAMILIES, FAULTS, PAGE, Fault, page
+from tests.probes.scenarios.test_sleep import asleep
 
 SEEN = (Grade.OBSERVED, Grade.REPRODUCED)
 Played = Callable[[Fault], Case]
 # The engine of each group as it is; one that plays what is ``often`` is so, too.
 HEALTHY = {
-    fault.group: replace(fault, name="", breaks="nothing", codes=())
+    fault.group: replace(fault, name=fault.healthy, breaks="nothing", codes=())
     for fault in sorted(FAULTS, key=lambda fault: fault.often)
+}
+
+# What takes other arguments here than for a launch on this machine.
+PLAYED = {
+    "sleep": replace(sleep, runs=lambda *_: {"sleep": asleep(cycles=16)}),
+    "soak": replace(soak, runs=lambda case, request, base: soak.runs(case, replace(request, soak=1), base)),
 }
 
 
@@ -41,13 +50,13 @@ def played(patient: Path, request: pytest.FixtureRequest) -> Played:
     @cache
     def group(scenarios: tuple[str, ...], launch: bool, family: str | None) -> dict[str, Case]:
         of_group = [fault for fault in chosen if fault.group == (scenarios, launch, family)]
-        scenarios_of_group = [getattr(builtin, name) for name in scenarios]
-        names = dict.fromkeys(["", *(fault.name for fault in of_group)])
+        scenarios_of_group = [PLAYED.get(name) or getattr(builtin, name) for name in scenarios]
+        names = dict.fromkeys([of_group[0].healthy, *(fault.played for fault in of_group)])
         plan = next((fault.launch for fault in of_group), None)
         model = ModelFiles(path="model", config=FAMILIES[family]) if family is not None else None
         return cases_of_faults(patient, *scenarios_of_group, faults=names, plan=plan, model=model)
 
-    return lambda fault: group(*fault.group)[fault.name]
+    return lambda fault: group(*fault.group)[fault.played]
 
 
 def seen(case: Case) -> list[Finding]:

@@ -19,10 +19,15 @@ from tests.plans import case as planned
 
 CYCLES = 4
 ASLEEP = planned(engine__enable_sleep_mode=True).plan
-# Without the wish for a GPU and for vLLM's own sleep mode.
-ENGINE = Engine(options={"num_gpu_blocks_override": 2048})
-RUN = Run(engine=ENGINE, arguments={"levels": [1, 2], "cycles": CYCLES}, time_limit=200.0)
-anywhere = replace(sleep, runs=lambda *_: {"sleep": RUN})
+
+
+def asleep(cycles: int) -> Run:
+    """Without the wish for a GPU and for vLLM's own sleep mode."""
+    engine = Engine(options={"num_gpu_blocks_override": 2048})
+    return Run(engine=engine, arguments={"levels": [1, 2], "cycles": cycles}, time_limit=200.0)
+
+
+anywhere = replace(sleep, runs=lambda *_: {"sleep": asleep(CYCLES)})
 
 
 def played(python: Path, *faults: str) -> Case:
