@@ -94,6 +94,7 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("node", "clock.*", ("RLD603",), "credentials and tokens are refused, and the nodes' logs do not go together"),
     ("node", "content of .*", ("RLD115", "RLD407"), "ranks load other weights, or another tokenizer or template"),
     ("node", "faults.*", ("RLD305",), "a device that faults ends its rank"),
+    ("node", "disk of /dev/shm", ("RLD113",), "workers of this node find no shared memory"),
     ("node", "disk.*", ("RLD114", "RLD610"), "checkpoints, spilling or downloads fail here"),
 )  # fmt: skip
 

@@ -36,9 +36,9 @@ _FULL_BYTES, _FULL_SHARE, _MUCH = 2 << 30, 0.02, 20 << 30
 _RAY_SHARE = 0.05
 # Clocks that are further apart than this (seconds) are wrong; a network of machines keeps them much closer.
 _CLOCKS_APART = 1.0
-# What an application did itself, and the channels that went with its end, say nothing of the device:
+# What an application did itself (an illegal access), and channels that went with its end, say nothing of the device:
 # https://docs.nvidia.com/deploy/xid-errors/
-_XIDS_OF_APPLICATIONS = frozenset({"43", "45"})
+_XIDS_OF_APPLICATIONS = frozenset({"13", "31", "43", "45"})
 # Facts of a node that other modules look at.
 CLOCK, CLOCK_KEPT, FULL = "clock", "clock is kept right", "full"
 FAULTS, IN_USE = "faults of GPUs (XID)", "GPUs in use"
@@ -167,6 +167,9 @@ def node(case: Case) -> dict[str, Any] | None:
         reported[IN_USE] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
     for disk in case.host.disks if case.host is not None else ():
         reported[f"disk of {disk.role}"] = FULL if _full(disk) else "has room"
+    host = case.host
+    if host is not None and host.shm_total and host.shm_free is not None and host.shm_total > _FULL_BYTES:
+        reported["disk of /dev/shm"] = FULL if host.shm_free < _FULL_BYTES else "has room"
     return reported
 
 

@@ -285,9 +285,17 @@ def _is_enough(section: str, name: str, value: Hashable, usual: Hashable) -> boo
 
 
 def _is_no_worse(interface: str, usual: str) -> bool:
-    """Whether an interface is as good as the usual one; a speed that it does not tell is no other."""
+    """Whether an interface is as good as the usual one: a speed that it does not tell is no other, and what is more
+    (speed, size of packets) is no less."""
     (state, *told), (least, *expected) = interface.split(", "), usual.split(", ")
-    return state == least and (state == "down" or set(told) <= set(expected))
+    known = {_unit(one): one for one in expected}
+    return state == least and (
+        state == "down" or all(_release(one) >= _release(known.get(_unit(one), "")) for one in told)
+    )
+
+
+def _unit(told: str) -> str:
+    return re.sub(r"\d+", "", told)
 
 
 def _release(value: Hashable) -> tuple[int, ...]:

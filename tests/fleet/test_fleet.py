@@ -153,6 +153,7 @@ POORER: dict[str, Change] = {
     "faults of GPUs (XID)": lambda bundle: bundle["node"].update(xids=["0000:3b:00: 79"]),
     "devices": lambda bundle: bundle["gpus"]["devices"].pop(),
     "disk of temp": lambda bundle: bundle["host"]["disks"][0].update(free=1 << 20),
+    "disk of /dev/shm": lambda bundle: bundle["host"].update(shm_free=1 << 20),
 }
 
 
@@ -189,6 +190,19 @@ def test_kernels_that_do_no_harm_are_alike(tmp_path: Path) -> None:
     kernels = ("5.10.0-30-amd64", "6.8.0-1021-gke", "6.18.44")
     changes: list[Change] = [lambda bundle, at=at: bundle["host"].update(kernel=at) for at in kernels]  # type: ignore[misc]
     assert fleet(tmp_path, *changes).classes == ()
+
+
+HARMLESS: dict[str, Change] = {
+    "larger packets": lambda bundle: bundle["node"]["interfaces"][1].update(mtu=9216),
+    "a faster interface": lambda bundle: bundle["node"]["interfaces"][1].update(speed=800_000),
+    "an illegal access of somebody's program": lambda bundle: bundle["node"].update(xids=["0000:5e:00: 13"]),
+    "little left of a large /dev/shm": lambda bundle: bundle["host"].update(shm_free=10 << 30),
+}
+
+
+@pytest.mark.parametrize("change", HARMLESS.values(), ids=list(HARMLESS))
+def test_what_is_more_or_says_nothing_of_the_node_is_alike(change: Change, tmp_path: Path) -> None:
+    assert fleet(tmp_path, change).classes == ()
 
 
 @pytest.mark.parametrize(("address", "alike"), [("10.0.0.1:6379", True), ("auto", True), ("10.0.0.9:6379", False)])
