@@ -11,7 +11,8 @@ from rldoctor.hang.model import Hang
 from rldoctor.logs.times import seconds
 from rldoctor.records import dataclass
 
-# A line that comes so often is a step's, a bar's or a request's.
+# A line that comes so often is a step's, a bar's or a request's. Of less than twice as many the mean tells little, and
+# their times, within SHORTEST, are those of quick first steps.
 REPEATED = 3
 # A step may take longer than the others: an evaluation, a checkpoint, long completions. Of times that the lines carry
 # the longest is known, of a mean it is not.
@@ -70,8 +71,10 @@ def limit(lines: Sequence[str], share: float, lasted: float | None) -> float | N
         return None
     times = list(_times(line for line in lines if _NUMBER.sub(" ", _CLOCK.sub("", line)).strip() == shape))
     if len(times) > REPEATED:
+        if count < 2 * REPEATED and times[-1] - times[0] < SHORTEST:
+            return None
         return max(SHORTEST, BEYOND_LONGEST * max(late - early for early, late in pairwise(times)))
-    if lasted is None or not 0 < share <= 1:
+    if lasted is None or not 0 < share <= 1 or count < 2 * REPEATED:
         return None
     return max(SHORTEST, BEYOND_MEAN * lasted * share / count)
 

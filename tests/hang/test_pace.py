@@ -25,6 +25,9 @@ def timed(*seconds: int) -> list[str]:
         (STEPS, 1.0, 5.0, 10.0),  # quick steps say little of a checkpoint
         (timed(0, 20, 40, 100, 120), 1.0, None, 120.0),  # twice the longest
         (timed(0, 20, 40, 100, 120)[::-1], 1.0, None, 120.0),  # ranks write past each other
+        (STEPS[:4], 1.0, 30.0, None),  # most of it went into imports and models
+        (timed(0, 60, 125, 180), 1.0, None, 130.0),
+        (timed(0, 1, 2, 3), 1.0, None, None),  # the first steps
         (STEPS, 1.0, None, None),  # who knows when it began
         (["loading the model", "done", "compiling"], 1.0, 300.0, None),
         ([], 0.0, None, None),
