@@ -2,8 +2,9 @@
 
 What it looks for
     A trainer built on transformers' ``Trainer`` (TRL, open-r1, axolotl) that plain ``python`` starts while it sees more
-    than one device. In a log: a process group that is initialised without the variables that a launcher sets, a model
-    in DataParallel, and TRL's refusal of it.
+    than one device; several of them as tasks of srun or mpirun, which nothing tells their rank. In a log: a process
+    group that is initialised without the variables that a launcher sets, a model in DataParallel, and TRL's refusal of
+    it.
 
 Why it hurts
     ``Trainer`` finds ``n_gpu`` devices in one process and wraps the model in ``DataParallel``, and it multiplies the
@@ -59,6 +60,8 @@ from ..declared.lone_process import Fate, fates, loads_itself, refused_by_accele
 check = Check("RLD304", "launcher-missing", __doc__, before=("RLD301",))
 
 TRAINERS = ("TRL", "open-r1", "axolotl")
+LOCAL_RANK = "env.LOCAL_RANK"
+_OPEN_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE")
 
 
 @check.declared(needs=["plan.process.launcher", "plan.process.total"])
@@ -96,6 +99,39 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
             Fix.unsafe("or show the process one device", {VISIBLE: seen.ids[0]}),
         ),
         url="https://github.com/huggingface/trl/issues/3181",
+    )
+
+
+@check.declared(needs=["plan.process.launcher", "plan.process.total"])
+def tasks_that_know_no_rank(case: Case) -> Iterator[Finding | Reach]:
+    """Tasks of srun or mpirun get its own variables, and accelerate asks for LOCAL_RANK alone where there are GPUs
+    (``accelerate/state.py``, PartialState)."""
+    plan = plan_of(case)
+    if plan.framework not in TRAINERS or plan.role == "server":
+        raise NotApplicable("not a trainer that learns its rank from accelerate")
+    launcher, tasks = plan.value("process.launcher"), plan.value("process.total")
+    if launcher not in ("srun", "mpirun") or tasks < 2:
+        raise NotApplicable("no scheduler's tasks are the ranks")
+    if plan.get(LOCAL_RANK) is not None:
+        yield Reach(f"{tasks} tasks, which are given LOCAL_RANK")
+        return
+    if plan.value("trainer.deepspeed") is not None or not plan.entry.endswith(".py"):
+        raise NotChecked("what gives the tasks their rank is not in the launch")
+    given = {"srun": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"), "mpirun": _OPEN_MPI}[launcher]
+    names = zip(("RANK", LOCAL_RANK.removeprefix("env."), "WORLD_SIZE"), given, strict=True)
+    yield check.finding(
+        f"{launcher} starts {tasks} times plain python, and nothing gives them LOCAL_RANK: each trains by itself",
+        severity=Severity.WARNING,
+        evidence=cite(plan, "process.launcher", "process.total", "process.nproc"),
+        fixes=(
+            Fix(
+                title=f"hand the ranks on: {' '.join(f'{name}=${source}' for name, source in names)}, with MASTER_ADDR "
+                "and MASTER_PORT",
+                commands=(f"{launcher} bash -c '... LOCAL_RANK=${given[1]} python {plan.entry}'",),
+            ),
+            Fix(title="or start one torchrun or accelerate launch on each node, which start the ranks"),
+        ),
+        url="https://huggingface.co/docs/accelerate/basic_tutorials/launch",
     )
 
 

@@ -113,12 +113,25 @@ def tasks_and_devices(case: Case) -> Iterator[Finding | Reach]:
         fixes=(
             Fix(
                 title=f"start {there} on each node",
-                commands=(f"#SBATCH --ntasks-per-node={there}",) if plan.value("scheduler.name") == "slurm" else (),
+                commands=_as_asked(plan, there),
                 side_effects="the batch counts with the number of processes",
             ),
             Fix(title=f"or ask for {each} devices on each node"),
         ),
     )
+
+
+def _as_asked(plan: RolloutPlan, count: int) -> tuple[str, ...]:
+    """How the launch itself says how many tasks start on a node; nothing where it says so in another way."""
+    named = plan.get("scheduler.step_tasks_per_node")
+    own = named if named is not None and named.raw else plan.get("scheduler.tasks_per_node")
+    if own is not None and own.key and own.raw and "per-node" in own.raw:
+        return (f"{own.key}={count}",)
+    nodes, total = plan.value("scheduler.step_nodes"), plan.get("scheduler.step_tasks")
+    total = total if total is not None and total.raw else plan.get("scheduler.tasks")
+    if nodes and total is not None and total.raw and total.key:
+        return (f"{total.key}{'=' if '--' in total.key else ' '}{nodes * count}",)
+    return ()
 
 
 @check.declared(needs=["plan"])

@@ -139,3 +139,31 @@ def test_trl_refuses_data_parallel() -> None:
     found = logged(check, raised("ValueError", message, "/venv/lib/python3.12/site-packages/trl/trainer/x.py __init__"))
     assert found.message.startswith("TRL refuses to start")
     assert findings(check, "completion: the GRPOTrainer does not support `nn.DataParallel` at all\n") == []
+
+
+TASKS = "#!/bin/bash\n#SBATCH --nodes=1 --ntasks-per-node=4 --gpus-per-node=4\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "source"),
+    [("srun python train.py", "$SLURM_LOCALID"), ("mpirun -np 4 python train.py", "$OMPI_COMM_WORLD_LOCAL_RANK")],
+)
+def test_tasks_that_nothing_tells_their_rank(command: str, source: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (found,) = LaunchFile(tmp_path, f"{TASKS}{command}\n", VERSIONS, gpus=4).findings(check)
+    assert "starts 4 times plain python" in found.message and found.severity is Severity.WARNING
+    assert f"LOCAL_RANK={source}" in found.fixes[0].commands[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID python train.py'", SCRIPT),
+        ("srun python train.py", 'import os\nos.environ["LOCAL_RANK"] = os.environ["SLURM_LOCALID"]\n' + SCRIPT),
+        ("srun torchrun --nproc_per_node=4 train.py", SCRIPT),
+        ("srun --ntasks=1 --ntasks-per-node=1 accelerate launch --num_processes 4 train.py", SCRIPT),
+    ],
+)
+def test_tasks_that_are_told_their_rank(command: str, script: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(script)
+    assert not LaunchFile(tmp_path, f"{TASKS}{command}\n", VERSIONS, gpus=4).findings(check)

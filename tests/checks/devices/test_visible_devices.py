@@ -276,6 +276,24 @@ def test_a_step_of_more_ranks_than_devices(tasks: int, visible: str, says: list[
     assert [one.message.partition(" (")[0] for one in found] == says
 
 
+@pytest.mark.parametrize(
+    ("directives", "step", "command"),
+    [
+        ("#SBATCH -N 2 --ntasks-per-node=8 --gpus-per-node=4", "srun", "#SBATCH --ntasks-per-node=4"),
+        ("#SBATCH -N 2 --gpus-per-node=4", "srun --ntasks-per-node=8", "srun --ntasks-per-node=4"),
+        ("#SBATCH -N 2 --ntasks=16 --gpus-per-node=4", "srun", "#SBATCH --ntasks=8"),
+        ("#PBS -l select=1:ngpus=4:mpiprocs=8", "mpirun -np 8", "mpirun -np 4"),
+    ],
+)
+def test_fewer_tasks_are_said_as_the_launch_says_how_many(
+    directives: str, step: str, command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(TRAINER)
+    text = f"#!/bin/bash\n{directives}\n{step} bash -c 'LOCAL_RANK=$L python train.py'\n"
+    (found,) = LaunchFile(tmp_path, text, {"trl": "0.24.0"}, gpus=4).findings(check)
+    assert found.fixes[0].commands == (command,)
+
+
 def test_devices_listed_for_an_allocation_are_not_held_against_this_machine(tmp_path: Path) -> None:
     text = "#!/bin/bash\n#SBATCH --gres=gpu:8\nexport CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7\n"
     text += "torchrun --nproc_per_node=8 x.py\n"
