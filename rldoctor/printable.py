@@ -13,10 +13,10 @@ T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What is obeyed instead of shown, or not seen at all: control characters, those that turn the direction of the text,
 # and those without a width, which hide in names and words (Unicode's default ignorable code points; an emoji's
-# variation selector is left alone).
+# variation selector is left alone), and code points that are no characters, which HTML and XML forbid.
 _OBEYED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+    "\ufeff\uffa0\ufff0-\ufffb\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 
 

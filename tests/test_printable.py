@@ -19,6 +19,7 @@ from rldoctor.printable import printable, storable
         ("pay\u200bpal \ufeffx\u2060y\u00adz", "pay\\u200bpal \\ufeffx\\u2060y\\xadz"),
         ("\u2066right\u2069 \u061c \u2028line", "\\u2066right\\u2069 \\u061c \\u2028line"),
         ("tag\U000e0041", "tag\\U000e0041"),
+        ("no\ufffe \uffff characters", "no\\ufffe \\uffff characters"),
         ("naïve 中文 עברית عربى ✓ 👍", "naïve 中文 עברית عربى ✓ 👍"),
     ],
 )

@@ -93,7 +93,9 @@ _LIKELY = tuple(
 )
 # A call whose last argument is one: login(user, "..."), wandb.login(key="..."), set_password("...").
 _LOGS_IN = expression(
-    r"\b(?:[lL]og_?in|sign_?in|authenticate|(?P<sets>PASSWORD|set_?[pP]assw(?:or)?d|set_?[pP]assphrase|set_?[sS]ecret))\("
+    r"\b(?:[lL]og_?in|sign_?in|authenticate|"
+    r"(?P<sets>PASSWORD|(?:set|add|check|verify|hash|change|reset|compare)_?(?:[pP]assw(?:or)?d|[pP]assphrase|[sS]ecret|pw)"
+    r"|\w{0,24}pw_set))\("
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(

@@ -147,6 +147,8 @@ _OF = expression(r"([a-z]{2,16}) \Z")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
 _TELLS = expression(r"(?::|\b(?:is|was)|->|→)[ \t]+\Z")
+_OF_IT = expression(r"[:,]|[ \t](?:for|of|to|on|at|is|was|are|set|changed|from|used|->|→)\b|[ \t]{1,4}\Z")
+_STATE = expression(r"[a-z-]{2,16}(?:ed|er|able|ible|ing|less)\.?")
 _LAST_WORD = expression(r"[^\s\"'`()<>{}\[\]:=]{3,200}(?=[ \t]{0,80}(?:\r?\n|\Z))")
 _SOMEBODYS = expression(r"\b(?i:the|your|my|our|new)[ \t]\Z")
 _SAID_OF_IT = expression(r"[\"'`]?[ \t](?:was|is|has|does|did|could|expired|revoked|rejected)\b")
@@ -410,10 +412,15 @@ def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
         none = text[begin - 1 : begin] == opening["quote"] or text[opening.start() - 1] == "("
         none = none or text[end + 1 : end + 2] in (":", "=") or gap[0].rstrip().endswith((" for", " of"))
         return None if none or _names_a_secret(text[start:end]) else _judged(text, start, end, name)
-    if not _TELLS.search(gap[0]):
+    if not _TELLS.search(gap[0]) or not _OF_IT.match(gap[0]):
         return None
     end = phrase(text, begin, start)
-    if end == start and (word := _LAST_WORD.match(text, start)) and not _EXPRESSION.match(word[0]):
+    if (
+        end == start
+        and (word := _LAST_WORD.match(text, start))
+        and not _EXPRESSION.match(word[0])
+        and not _STATE.fullmatch(word[0])
+    ):
         end = word.end()
     return _judged(text, start, end, name) if end > start else None
 

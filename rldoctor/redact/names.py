@@ -94,9 +94,9 @@ _SAYS = _set(
 )
 _FIRST = expression(r"[^\s\"',;:.!)]+")
 # What is said about a secret is none.
-_ABOUT = _set("mode type method enabled disabled threshold")
+_ABOUT = _set("mode type method enabled disabled threshold less policy strength")
 # Where a secret is kept; the last ones where the value is a path, or another name.
-_KEPT = _set("name names ref refs helper template stdin")
+_KEPT = _set("name names ref refs helper template stdin fd")
 _KEPT_IN = _set("path paths file files filename dir env var variable location")
 _A_PLACE = expression(
     r"[~.]{0,2}/[^\s:@]*|[A-Z]{2,}(?:_[A-Z0-9]+)+|[\w./-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|p12|pfx)"
@@ -194,7 +194,7 @@ def is_secret_option(name: str, value: str) -> bool:
         return not is_nothing(value)
     if _KEY_ELSEWHERE.search(name):
         return looks_drawn(value) or is_digest(value)
-    if not found or is_nothing(value) or found[-1] in _KEPT:
+    if not found or is_nothing(value) or found[-1] in _KEPT | _ABOUT:
         return False
     if found[-1] in _KEPT_IN and _A_PLACE.fullmatch(value):
         return False

@@ -82,6 +82,10 @@ def test_a_password_is_removed_whole_however_it_is_quoted(password: str) -> None
         ("login('bot', 'quokka', timeout=3)", "login('bot', '<removed:password>', timeout=3)"),
         ("Server=h;PWD={a b};Database=m", "Server=h;PWD={<removed:pwd>};Database=m"),
         ("GET /x?password=a%26b&n=1", "GET /x?password=<removed:password>&n=1"),
+        ("<wsse:Password Type='x'>a b</wsse:Password>", "<wsse:Password Type='x'><removed:Password></wsse:Password>"),
+        ("E  assert password != 'quokka'", "E  assert password != '<removed:password>'"),
+        ('{"Name": "/prod/password", "Value": "a b"}', '{"Name": "/prod/password", "Value": "<removed:password>"}'),
+        ("client.username_pw_set('u', 'quokka')", "client.username_pw_set('u', '<removed:password>')"),
         ("mysql -pquokka metrics", "mysql -p<removed:password> metrics"),
     ],
 )
@@ -117,6 +121,10 @@ auth: scram-sha-256
 runs are identified by 'exp-7'
 api.login(user, password)
 password=[REDACTED]
+password rotation policy: 90 days
+passing a password via stdin is safer
+password-less sudo is needed
+gpg --passphrase-fd 0
 git clone https://bot@git.corp/x
 """.strip("\n").split("\n"),
 )

@@ -43,8 +43,10 @@ def read_notebook(source: Source) -> Notebook:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source.file}: not a notebook: {error}") from None
     listed = whole.get("cells") if isinstance(whole, dict) else None
-    if not isinstance(listed, list) or len(listed) > MAX_CELLS:
+    if not isinstance(listed, list):
         raise InputError(f"{source.file}: not a notebook that can be read: it has no list of cells")
+    if len(listed) > MAX_CELLS:
+        raise InputError(f"{source.file}: not a notebook that can be read: it has more than {MAX_CELLS:,} cells")
     cells = [
         (number, _lines(cell.get("source")))
         for number, cell in enumerate(listed, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rldoctor.errors import InputError
-from rldoctor.formats.notebook.reader import Notebook, read_notebook
+from rldoctor.formats.notebook.reader import MAX_CELLS, Notebook, read_notebook
 from rldoctor.formats.source import Source
 from rldoctor.launch.recognise import read
 from rldoctor.model import Evidence
@@ -78,6 +78,12 @@ def test_a_notebook_on_one_line_is_read_too() -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', "import os", "[" * 100_000])
 def test_what_is_no_notebook_is_one_line(text: str) -> None:
     with pytest.raises(InputError, match=r"train.ipynb: not a notebook"):
+        read_notebook(Source(text, "train.ipynb"))
+
+
+def test_a_notebook_with_too_many_cells_is_told_so() -> None:
+    text = json.dumps({"cells": [{"cell_type": "markdown", "source": "x"}] * (MAX_CELLS + 1)})
+    with pytest.raises(InputError, match="it has more than 2,000 cells"):
         read_notebook(Source(text, "train.ipynb"))
 
 
