@@ -9,15 +9,20 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.fleet import FAULTS, healthy
 from rldoctor import cli
+from rldoctor.hang.folder import save
+from rldoctor.hang.model import LogTail
+from rldoctor.logs.model import Frame
 from rldoctor.model import Level
 from rldoctor.report import FORMATS
 from tests.commands import run
+from tests.hang.records import ALL_REDUCE, case, hang, rank
 from tests.loaded import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +96,7 @@ MACHINE = {"trl": "0.19.1", "vllm": "0.12.0", "torch": "2.9.0", "transformers": 
 
 def samples() -> Iterator[tuple[str, str]]:
     """The commands of the tour with what is shown behind them, up to the next one."""
-    for block in re.findall(r"```\n(.*?)```", PAGES["tour.md"], re.DOTALL):
+    for _, block in re.findall(r"(?ms)^```(\w*)\n(.*?)^```$", PAGES["tour.md"]):
         for sample in re.split(r"(?m)^\$ ", block)[1:]:
             command, _, shown = sample.partition("\n")
             yield command.partition("   ")[0], shown
@@ -126,6 +131,21 @@ def _fleet(folder: Path) -> None:
         (folder / "bundles" / f"{number}.json").write_text(json.dumps(bundle))
 
 
+def _stall(folder: Path) -> None:
+    main = Frame("train.py", 20, "<module>", "train()")
+    waits = (
+        main,
+        Frame("train.py", 14, "train", "dist.all_reduce(torch.ones(4))"),
+        *(frame for frame in ALL_REDUCE if "torch" in frame.file),
+    )
+    sleeps = (main, Frame("train.py", 6, "reward_function", "time.sleep(600)"))
+    log = LogTail(file="/srv/run.log", quiet=20.0, limit=10.0)
+    ranks = [
+        replace(rank(number, frames, log=log), pid=24328 + number) for number, frames in enumerate((waits, sleeps))
+    ]
+    save(case(hang(*ranks)), folder / "saved")
+
+
 @pytest.mark.parametrize(
     ("command", "prepare", "more"),
     [
@@ -135,6 +155,7 @@ def _fleet(folder: Path) -> None:
         ("rldoctor watch run.log", _watch, ("--idle", "0.2", "--every", "0.05")),
         ("rldoctor compat --assume machine.json", _machine, ()),
         ("rldoctor fleet bundles/", _fleet, ()),
+        ("rldoctor hang ", _stall, ("--from", "saved")),
     ],
 )
 def test_what_the_tour_shows_is_what_is_printed(
@@ -142,7 +163,9 @@ def test_what_the_tour_shows_is_what_is_printed(
 ) -> None:
     """Save for line breaks and rules, and for what is left out where ``...`` stands."""
     prepare(tmp_path)
-    shown = [(given, text) for given, text in samples() if given.startswith(command) and text]
+    # What is judged a second time is saved already.
+    kept = re.compile(r"(?m)^note: everything that was collected is in .*\n")
+    shown = [(given, kept.sub("", text)) for given, text in samples() if f"{given} ".startswith(command) and text]
     assert shown
     for given, text in shown:
         printed = " ".join(re.sub("─+", "", run(*shlex.split(given)[1:], *more, cwd=tmp_path).stdout).split())
