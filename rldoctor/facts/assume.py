@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable
@@ -132,7 +133,7 @@ def read_machine(file: Path) -> Machine:
         if not file.is_file():
             hint = "" if file.suffix == ".json" else _hint(str(file))
             raise InputError(f"{where}: {'is not a file' if file.exists() else 'no such file'}{hint}")
-        data = untrusted.read(file, _MAX_BYTES)
+        data = untrusted.read(file, _MAX_BYTES).removeprefix(codecs.BOM_UTF8)
         machine = msgspec.json.decode(data, type=Machine)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {_plainly(error)}") from error

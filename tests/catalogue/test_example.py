@@ -83,6 +83,12 @@ def test_no_name_of_the_inside_leaves_it(judged: Judged, side: str) -> None:
     assert [text for name, text in said if name not in written] == []
 
 
+def test_a_fix_does_not_say_twice_what_is_left_out(judged: Judged) -> None:
+    fixes = [fix for finding in judged.fires.findings for fix in finding.fixes]
+    left_out = [(fix.title, edit.spelled) for fix in fixes for edit in fix.edits if edit.spelled.startswith("without ")]
+    assert [title for title, option in left_out if option.removeprefix("without ").lstrip("-") in title] == []
+
+
 def test_what_stays_quiet(judged: Judged) -> None:
     report = judged.quiet
     assert judged.code not in {finding.code for finding in report.findings}

@@ -165,7 +165,6 @@ def test_the_vendor_follows_from_the_name(machine: Path, name: str, vendor: str)
         ("", "not valid JSON: Input data was truncated"),
         ("{", "not valid JSON: Input data was truncated"),
         ("nonsense", "not valid JSON: JSON is malformed"),
-        ("\ufeff{}", "not valid JSON: JSON is malformed"),
         ("[1]", "the file has a list where a table belongs"),
         (
             '{"packages": {"vllm": 0.8}}',
@@ -229,6 +228,11 @@ def test_an_item_that_is_neither(item: str, why: str) -> None:
         apply(HERE, (item,))
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_mark_that_some_editors_put_first_is_no_part_of_it(machine: Path) -> None:
+    machine.write_text('\ufeff{"nodes": 2}', encoding="utf-8")
+    assert apply(HERE, (str(machine),)).nodes == 2
 
 
 def test_what_is_no_json_is_named_with_its_line(machine: Path) -> None:

@@ -47,6 +47,23 @@ def test_a_setting_knows_where_it_stands(plan: RolloutPlan) -> None:
     assert plan.value("lengths.response") == 2048
 
 
+def test_evidence_quotes_the_file_where_the_framework_takes_a_value_for_another(tmp_path: Path) -> None:
+    file = tmp_path / "train.sh"
+    file.write_text("swift rlhf --rlhf_type grpo --vllm_mode colocate --use_vllm true --vllm_server_host 10.0.0.12\n")
+    (swift,) = read(file, version_of={"ms-swift": "3.8.1"})
+    (line,) = cite(swift, "placement.mode")
+    assert line.text == "--vllm_mode colocate, taken for server (a server is named: ms-swift takes mode server)"
+
+
+def test_evidence_names_the_variable_inside_a_runtime_environment(tmp_path: Path) -> None:
+    file = tmp_path / "train.sh"
+    environment = '{"env_vars": {"NCCL_DEBUG": "INFO"}}'
+    file.write_text(f"ray job submit --runtime-env-json='{environment}' -- python3 -m verl.trainer.main_ppo\n")
+    (submitted,) = read(file, version_of={"verl": "0.5.0"})
+    (line,) = cite(submitted, "env.NCCL_DEBUG")
+    assert line.text == "--runtime-env-json env_vars.NCCL_DEBUG = INFO"
+
+
 def test_what_is_not_known_has_a_reason_and_no_value(plan: RolloutPlan) -> None:
     setting = plan.settings["engine.max_num_batched_tokens"]
     assert (setting.value, setting.unknown, setting.line) == (None, "BUDGET is not set in this file", 5)

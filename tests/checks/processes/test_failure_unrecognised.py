@@ -14,10 +14,17 @@ from rldoctor.logs.triage import triage_text
 from tests.cases import judged_among_all
 from tests.checks.launches import launch
 from tests.logs.asking import raised
+from tests.logs.excerpts import SEGFAULT
 from tests.observations import died, failed, imported, imports_case, link, packages, rollout_case
 
 STACK = packages(vllm="0.11.0", torch="2.8.0", transformers="5.0")
 AIMV2 = link("ValueError", "'aimv2' is already used by a Transformers config, pick another name.", "vllm/ovis.py:7")
+
+
+def test_a_crash_below_python_names_who_called_what_crashed() -> None:
+    (found,) = triage_text(SEGFAULT).findings
+    assert found.code == "RLD900"
+    assert found.message.startswith("Segmentation fault in native code, called by _engine_run_backward (")
 
 
 def test_of_what_a_validator_refuses_the_field_is_looked_for_and_who_asked() -> None:
