@@ -60,7 +60,9 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
         _print_rest(console, report)
         for one in report.exhibits:
             print_pictures(console, one)
-    if findings and not words.is_well(report):
+    # The evidence of a log's finding names the log.
+    is_named = report.incident is not None and report.target in {e.source for f in findings[:1] for e in f.evidence}
+    if findings and not words.is_well(report) and not is_named:
         console.print(Text(f"judged: {report.target}", style="dim"))
     console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))
 

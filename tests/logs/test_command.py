@@ -70,3 +70,10 @@ def test_what_the_settings_ignore_is_silent_until_its_day(
     assert ([finding["code"] for finding in reported["findings"]], done.returncode) == (codes, code)
     (result,) = [r for r in reported["checks"] if r["code"] == "RLD206"]
     assert codes or (result["outcome"], result["reason"]) == ("not-applicable", "ignored: a smaller GPU")
+
+
+def test_the_log_is_named_once_where_its_own_lines_are_cited(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(OUT_OF_MEMORY)
+    (tmp_path / "other.log").write_text(HEALTHY)
+    assert "judged: " not in triage(tmp_path, "run.log").stdout
+    assert "judged: run.log, other.log" in triage(tmp_path, "run.log", "other.log").stdout
