@@ -101,6 +101,10 @@ def test_every_engine_and_every_request_have_the_same_seed(launches: Launches) -
     # One request carries the whole group.
     assert plan.value("sampling.n") == plan.value("batch.generations") == 5
     assert run(launches, "worker.rollout.seed=7").value("engine.seed") == 7
+    # Also where the release is not known: it has been 1 in all of them.
+    own = {"run.sh": "python3 -m verl.trainer.main config=c.yaml\n", "c.yaml": "worker:\n  rollout:\n    n: 5\n"}
+    (unknown,) = launches(own)
+    assert unknown.value("seed.engine") == 1
 
 
 def test_batches_are_counted_in_prompts(launches: Launches) -> None:

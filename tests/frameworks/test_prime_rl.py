@@ -162,3 +162,18 @@ def test_a_list_of_devices_is_no_number_of_them_in_a_fix(launches: Launches) -> 
 def test_the_server_has_one_device_where_none_is_named(launches: Launches, release: str, config: str) -> None:
     (plan,) = launches({"rl.toml": config}, prime_rl=release)
     assert (plan.value("placement.engine_gpus"), plan.value("engine.data_parallel_size")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "engines", "counted"),
+    [("6,7", "0,1,2,3,4,5", (2, 6)), ("0", "1", (1, 1)), ("[4,5]", "[0]", (2, 1)), ("$A", "0,1", (None, 2))],
+)
+def test_devices_are_listed_on_the_command_line(
+    launches: Launches, trainer: str, engines: str, counted: tuple[int | None, int]
+) -> None:
+    # docs/deployment.md of 0.3.0
+    command = (
+        f"uv run rl --trainer @ t.toml --inference @ i.toml --trainer-gpu-ids {trainer} --inference-gpu-ids {engines}"
+    )
+    (plan,) = launches({"run.sh": f"{command}\n", "t.toml": "", "i.toml": ""}, prime_rl="0.3.0")
+    assert (plan.value("placement.trainer_gpus"), plan.value("placement.engine_gpus")) == counted

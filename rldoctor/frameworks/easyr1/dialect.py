@@ -187,7 +187,8 @@ def _engine(draft: Draft) -> None:
 def _seeds(draft: Draft) -> None:
     """``seed=config.seed`` in every engine; SamplingParams takes every key of the section that it has, the seed too.
     The n completions of a prompt are one request, replicas have different prompts."""
-    seed = draft.value("seed.engine")
+    seed = draft.usual("seed.engine", 1)
+    draft.derive("seed.engine", seed, "worker.rollout.seed is not set: 1", "seed.engine")
     draft.derive("engine.seed", seed, "worker.rollout.seed", "seed.engine")
     draft.derive("sampling.seed", seed, "worker.rollout.seed is in every request", "seed.engine")
     draft.derive("seed.per_replica", "same", "every engine gets worker.rollout.seed", "seed.engine")

@@ -4,6 +4,7 @@ Read from 0.3.0 to 0.8.0: src/prime_rl/rl.py, then packages/prime-rl-configs/src
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
@@ -115,10 +116,14 @@ def _shared(draft: Draft) -> None:
 
 def _count(draft: Draft, *keys: str, default: bool = False) -> int | None:
     """A number, or how many are listed, under the first of the keys that is given, else as its default says."""
-    given = [value for key in keys if (value := draft.native(key)) is not None]
-    for value in given or ([draft.launch.default("prime-rl", key) for key in keys] if default else []):
+    given = [(key, value) for key in keys if (value := draft.native(key)) is not None]
+    usual = ((key, draft.launch.default("prime-rl", key)) for key in keys) if default else ()
+    for key, value in given or usual:
         if isinstance(value, list):
             return len(value)
+        # On a command line a list is written with commas, and one device is a list too.
+        if key.endswith("_ids") and re.fullmatch(r"\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?", str(value)):
+            return len(str(value).split(","))
         if isinstance(value, int | str) and str(value).isdigit():
             return int(value)
     return None
