@@ -112,6 +112,9 @@ def main() -> int:
         warm.append(times[1])
         linked = next(f for f in links["frameworks"] if f["name"] == trainer.name.rpartition("-")[0])
         problems = [p for p in linked["problems"] if p["when"] == "import"]
+        if not linked["entries"]:
+            print(f"{'no source':14} {trainer.name}")
+            continue
         reality = _import(asked.python, folders, linked["entries"])
         own = [
             said

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from rldoctor.link.choices import choices
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
@@ -206,6 +207,9 @@ class Expressions(ABC):
         name = last_name(node.func)
         arguments = [self.value(argument, frame) for argument in node.args]
         first = arguments[0] if arguments else NOT_KNOWN
+        if name == "get_args" and len(node.args) == 1:
+            listed = choices(self.provider, node.args[0], frame.source)
+            return Known(listed) if listed is not None else NOT_KNOWN
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):
             wanted = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             types = [_TYPES.get(last_name(part)) for part in wanted]
@@ -215,7 +219,8 @@ class Expressions(ABC):
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Settings):
             # Only code whose settings are OmegaConf's asks for that.
             return TRUE if "DictConfig" in map(last_name, parts_of_type(node.args[1])) else NOT_KNOWN
-        if name == "parse_args":
+        # Options with dots in their names are the same settings when they are put one into another.
+        if name == "parse_args" or (name == "hierarchize" and first == Settings("")):
             return Settings("")
         if name == "instantiate" and isinstance(first, Settings) and len(arguments) == 1:
             start = f"{first.name}."

@@ -32,13 +32,13 @@ from rldoctor.link.values import NOT_KNOWN, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
 _DEEPEST = 16  # methods that call methods
-# What does not change the settings that it is given; the last two rows are OmegaConf's and Hydra's.
+# What does not change the settings that it is given; the last two rows are of configurations in sections.
 _PURE = frozenset(
     [
         *("isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super", "pprint", "vars"),
         *("info", "warning", "warning_once", "debug", "error", "warn"),
         *("open_dict", "to_container", "select", "is_missing", "to_yaml", "is_config", "resolve"),
-        *("get", "keys", "items", "values", "instantiate"),
+        *("get", "keys", "items", "values", "instantiate", "hierarchize"),
     ]
 )
 _MOST_RESULTS = 100  # calls whose result is worked out for one launch, each by so many statements
@@ -336,14 +336,38 @@ class _Follower(Expressions):
         inside = annotation.slice if wrapped and isinstance(annotation, ast.Subscript) else annotation
         types = [part for part in parts_of_type(inside) if not isinstance(part, ast.Constant)]
         named = types[0].id if len(types) == 1 and isinstance(types[0], ast.Name) else ""
-        above, node = class_of(self.sources, source.name, named) if named[:1].isupper() else (None, None)
         try:
             given = json.loads(value)
         except (ValueError, RecursionError):
             return []
-        return (
-            [(name, above, node, given)] if above is not None and node is not None and isinstance(given, dict) else []
-        )
+        if not isinstance(given, dict):
+            return []
+        if not named[:1].isupper():
+            named, added = self._made_of_all(name)
+            given = {key.replace("-", "_"): one for key, one in given.items()} | dict.fromkeys(added, NOT_KNOWN)
+        above, node = class_of(self.sources, source.name, named) if named else (None, None)
+        return [(name, above, node, given)] if above is not None and node is not None else []
+
+    def _made_of_all(self, name: str) -> tuple[str, list[str]]:
+        """The class that a method makes of all that is given for a field (``Config(**self.field)``), and what the code
+        adds to it before; empty where there is none or what is added cannot be read."""
+        named, added = "", list[str]()
+        for part in (part for _, node in self.order for part in ast.walk(node)):
+            if not isinstance(part, ast.Call):
+                continue
+            whole = [k.value for k in part.keywords if k.arg is None]
+            if isinstance(part.func, ast.Name) and len(whole) == 1 and own_name(whole[0]) == name:
+                if named not in ("", part.func.id) or len(part.keywords) > 1 or part.args:
+                    return "", []
+                named = part.func.id
+            elif isinstance(part.func, ast.Attribute) and own_name(part.func.value) == name:
+                keys = part.args[0].keys if part.args and isinstance(part.args[0], ast.Dict) else [None]
+                texts = [key.value for key in keys if isinstance(key, ast.Constant)]
+                if part.func.attr == "update" and len(texts) == len(keys):
+                    added += map(str, texts)
+                elif part.func.attr not in ("get", "items", "keys", "values", "copy"):
+                    return "", []
+        return named, added
 
     def _typed(self, value: Any, annotation: ast.expr, source: Source) -> Value:
         """A setting as its field has it; where a name stands for texts to choose from, it is the text."""

@@ -12,7 +12,7 @@ from rldoctor.launch.plans import Options
 from rldoctor.link.refused import Refusal, refusal, refusal_of_call, refusal_of_object, typed
 from rldoctor.link.sources import Sources
 from rldoctor.link.values import NOT_KNOWN, Known
-from rldoctor.plan.handed import NOT_ASKED, handed
+from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
 from rldoctor.plan.model import Given, RolloutPlan, Setting
 from rldoctor.tables.options.optionset import OptionSet
 
@@ -42,7 +42,8 @@ def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[s
     if plan is None:
         return None
     asked = {option: _handed(setting) for option, setting in handed(plan).items()}
-    asked |= {option: NOT_KNOWN for option in NOT_ASKED if f"engine.{option}" in plan.settings}
+    named = ((option, plan.settings.get(f"engine.{option}")) for option in NOT_ASKED)
+    asked |= {option: NOT_KNOWN for option, one in named if one is not None and not is_own_default(one)}
     # A server takes all its options from the launch; a framework may set what no plan has.
     server = plan.role == "server" and record.title == plan.framework
     if server:

@@ -29,7 +29,11 @@ def handed(plan: RolloutPlan) -> dict[str, Setting]:
     found = {}
     for name, setting in plan.settings.items():
         option = name.removeprefix("engine.")
-        own = setting.source is Source.DEFAULT and (setting.how or "").startswith("default of vllm")
-        if option != name and option not in NOT_ASKED and not own:
+        if option != name and option not in NOT_ASKED and not is_own_default(setting):
             found[option] = setting
     return found
+
+
+def is_own_default(setting: Setting) -> bool:
+    """Whether nobody says it, so that the engine's class has its own default."""
+    return setting.source is Source.DEFAULT and (setting.how or "").startswith("default of vllm")

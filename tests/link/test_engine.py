@@ -14,13 +14,13 @@ from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
 from rldoctor.link.refused import Refusal, refusal
 from rldoctor.link.sources import Sources
-from rldoctor.plan.model import Form, Given, RolloutPlan, Setting
+from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 
 Site = Callable[[dict[str, str]], Path]
 ENGINE = {
     "vllm/engine/arg_utils.py": """
         from dataclasses import dataclass
-        from vllm.config import Chunk, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
+        from vllm.config import Chunk, DraftConfig, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
         @dataclass
         class EngineArgs:
             tensor_parallel_size: int = ParallelConfig.tensor_parallel_size
@@ -32,6 +32,7 @@ ENGINE = {
             policy: Policy = "fcfs"
             chunk: Chunk = 8
             unused: Policy = "fcfs"
+            draft_config: dict[str, Any] | None = None
             def create_engine_config(self, usage=None):
                 if self.seqs is None:
                     self.seqs = guess(usage)
@@ -41,13 +42,16 @@ ENGINE = {
                 lora = LoRAConfig(max_loras=self.max_loras) if self.enable_lora else None
                 if usage:
                     lora = LoRAConfig(max_loras=self.max_loras)
+                if self.draft_config is not None:
+                    self.draft_config.update({"target": parallel})
+                    draft = DraftConfig(**self.draft_config)
                 return SchedulerConfig(steps=self.scheduling, seqs=self.seqs, policy=self.policy, chunk=self.chunk)
         """,
     "vllm/config/__init__.py": """
-        from vllm.config.all import Chunk, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
+        from vllm.config.all import Chunk, DraftConfig, LoRAConfig, ParallelConfig, Policy, SchedulerConfig
         """,
     "vllm/config/all.py": """
-        from typing import Annotated, Literal
+        from typing import Annotated, Any, Literal, get_args
         from pydantic import Field, model_validator
         from pydantic.dataclasses import dataclass
         @dataclass
@@ -68,6 +72,19 @@ ENGINE = {
             seqs: int = Field(ge=1)
             policy: Policy | None = "fcfs"
             chunk: Chunk = 8
+        Trained = Literal["eagle"]
+        Method = Literal["ngram", Trained]
+        @dataclass
+        class DraftConfig:
+            method: Method | None = None
+            model: str | None = None
+            tokens: int = Field(default=1, gt=0)
+            target: ParallelConfig | None = None
+            def __post_init__(self):
+                if self.method in get_args(Trained) and self.model is None:
+                    raise ValueError(f"{self.method} needs a model")
+                if self.target is None:
+                    raise ValueError("no target")
         Policy = Literal["fcfs", "priority"]
         Chunk = Literal[8, 16]
         """,
@@ -103,6 +120,8 @@ def refuse(site: Site) -> Refuse:
         ({"chunk": "24"}, "chunk is 24, which should be one of 8, 16", ("chunk",)),
         ({"policy": "lifo"}, "policy is 'lifo', which should be one of fcfs, priority", ("policy",)),
         ({"seqs": 0}, "seqs is 0, which should be greater than or equal to 1", ("seqs",)),
+        ({"draft_config": '{"tokens": 0}'}, "tokens is 0, which should be greater than 0", ("draft_config",)),
+        ({"draft_config": '{"method": "eagle"}'}, "eagle needs a model", ("draft_config",)),
     ],
 )
 def test_what_a_configuration_class_refuses(
@@ -125,6 +144,9 @@ def test_what_a_configuration_class_refuses(
         {"chunk": "auto"},
         {"unused": "lifo"},  # a plain dataclass asks for nothing
         {"seqs": None},  # which the engine chooses
+        {"draft_config": '{"method": "ngram"}'},  # the code gives its target
+        {"draft_config": '{"method": "eagle", "model": "m"}'},
+        {"draft_config": "[]"},
     ],
 )
 def test_what_it_takes(refuse: Refuse, given: dict[str, Any]) -> None:
@@ -147,6 +169,27 @@ def test_a_launch_hands_its_settings_to_the_engine(site: Site, monkeypatch: pyte
     (engine,) = links["frameworks"]
     assert (engine["name"], engine["refusal"]["line"]) == ("vllm", 7)
     assert engine["refusal"]["reads"] == ["engine.tensor_parallel_size"]
+
+
+def test_an_option_that_nobody_gives_has_the_engines_own_default(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    text = ENGINE["vllm/engine/arg_utils.py"].replace("enable_eplb: bool = False", "enable_eplb: bool = True")
+    vllm = Distribution(name="vllm", version="0.14.0", location=str(site({**ENGINE, "vllm/engine/arg_utils.py": text})))
+
+    def refused(source: Source, how: str) -> Any:
+        told = Given(key="scheduling", value="4", file="serve.sh", line=1, form=Form.OPTION)
+        plan = RolloutPlan(framework="vLLM", file="serve.sh", entry="vllm serve", role="server", version="0.14.0")
+        own = Setting(value=True, source=source, how=how)
+        plan = replace(plan, given=(told,), settings={"engine.enable_eplb": own})
+        links = observe(Case(packages=Packages(python="3.12.1", distributions=(vllm,)), plan=plan))
+        assert isinstance(links, dict)
+        return links["frameworks"][0]["refusal"]
+
+    assert refused(Source.DEFAULT, "default of vllm 0.14.0")["message"] == "EPLB needs more ranks than 1"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    assert refused(Source.DERIVED, "from the model") is None
 
 
 def test_a_server_gives_what_the_plan_has_no_name_for(

@@ -50,13 +50,22 @@ FILES = {
                 if config.trainer.gpus < 1:
                     raise ValueError("no devices")
         """,
+    "openrlhf/config.py": """
+        def hierarchize(args):
+            root = {}
+            for name, value in vars(args).items():
+                root[name] = value
+            return SimpleNamespace(**root)
+        """,
     "openrlhf/cli.py": """
         import argparse
+        from openrlhf.config import hierarchize
         def train(args): ...
         if __name__ == "__main__":
             parser = argparse.ArgumentParser()
             parser.add_argument("--estimator", default="gae")
             args = parser.parse_args()
+            args = hierarchize(args)
             if args.packing and "flash" not in args.attention:
                 args.attention = "flash"
             if args.estimator in ["rloo", "group_norm"]:
