@@ -219,6 +219,7 @@ def _last(key: str) -> str:
 def _owners() -> dict[str, str]:
     """The package with a table, by its top-level module."""
     named = {module: package.name for package in packages() for module in package.modules}
+    named["megatron"] = "megatron-core"
     covered = Table.packages()
     return {**{name: name for name in covered}, **{m: name for m, name in named.items() if name in covered}}
 

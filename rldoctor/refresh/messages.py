@@ -18,13 +18,18 @@ SINCE = {
     **OLDEST,
     "deepspeed": "0.14.0",
     "ray": "2.30.0",
+    "sglang": "0.4.1",
+    "megatron-core": "0.8.0",
     **{package.name: package.since for package in packages() if package.published and package.since},
 }
 COVERED = tuple(SINCE)
 # One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
-# other work.
+# other work, what SGLang has beside its server, and what a protocol's compiler wrote.
 _LEFT_OUT = re.compile(
-    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/|^ray/.*(?:thirdparty_files|generated)/"
+    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/"
+    r"|^ray/.*(?:thirdparty_files|generated)/|_pb2(?:_grpc)?\.py$"
+    r"|^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test|kernels)(?:/|\.)"
+    r"|^sglang/srt/(?:models|multimodal|configs|function_call|hardware_backend|dllm|layers)/"
 )
 # Of kernels and architectures, an assertion without words says less than the line that a traceback shows.
 _KERNELS = re.compile(r"^vllm/(?:model_executor/(?:models|layers)|attention|v1/attention|kernels)/")
@@ -45,7 +50,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     for release in fresh:
         count = 0
         for path, text in modules(release.open(), top(package)):
-            if _LEFT_OUT.match(path):
+            if _LEFT_OUT.search(path):
                 continue
             digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
             if digest not in kept:

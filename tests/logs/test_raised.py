@@ -119,3 +119,16 @@ def test_a_family_is_quiet_where_its_check_is_not_asked() -> None:
     fallback = [check for check in REGISTRY.checks.values() if check.code == "RLD900"]
     (found,) = triage_text(DIVIDES, fallback).findings
     assert found.code == "RLD900"
+
+
+def test_what_megatron_and_sglang_raise_is_theirs() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/env/lib/python3.12/site-packages/megatron/core/transformer/transformer_config.py", line 5, in '
+        "__post_init__\n"
+        "    raise ValueError(\n"
+        "ValueError: num_attention_heads (28) must be a multiple of tensor_model_parallel_size (8).\n"
+    )
+    found = finding(text)
+    assert found.code == "RLD209"
+    assert "raised by megatron-core 0.8.0 to " in found.message
