@@ -46,6 +46,10 @@ _INDEX = Fix(
 )
 
 
+_RANKS = Fix(
+    title="judge the logs of all ranks together: the one that ended or stands first holds the cause",
+    commands=("torchrun --log-dir LOGS --tee 3 ...", "rldoctor triage LOGS"),
+)
 _GAVE_UP = re.compile(r"DeepEP [^\n]{0,80}timeout")
 
 
@@ -61,7 +65,12 @@ def illegal_access(case: Case, event: LogEvent) -> Iterator[Finding]:
     if "unspecified launch failure" in event.line and any(
         _GAVE_UP.search(line) for line in (*event.before, *event.run.tail)
     ):
-        return  # how a kernel of DeepEP ends that waited for a rank in vain (RLD321)
+        yield check.finding(
+            "a kernel of DeepEP ended itself after it had waited for another rank in vain: that rank's log says why",
+            fixes=(_RANKS,),
+            url="https://github.com/deepseek-ai/DeepEP/pull/181",
+        )
+        return
     kind = event.search(
         r"(illegal memory access|misaligned address|unspecified launch failure|illegal instruction|invalid program \w+)"
     )

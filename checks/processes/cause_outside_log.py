@@ -28,7 +28,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogRun
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogRun, Severity
 from rldoctor.api.logs import FailedFirst
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
@@ -180,3 +180,18 @@ check.passes_on("500, Internal Server Error", "WorkerFailedError: Worker '", " r
 check.passes_on("exited unexpectedly with exit code ", "DataLoader worker (pid(s) ")
 # A server of the run answers that it failed; why is in its own output.
 check.passes_on("500 Server Error: Internal Server Error for url: http://")
+# Uvicorn's record of requests whose handling raised, under vLLM, SGLang and reward servers: the rest may be answered.
+_MANY = 10
+check.signature(
+    '" 500 Internal Server Error',
+    pattern=r'"(?:POST|GET) (?P<route>/[\w/.-]{0,80}) HTTP/[\d.]+" 500',
+    when=lambda case, event: event.count >= _MANY,
+    says="a server answered {count} requests ({route}) with 500: what asked has no answer to them",
+    fixes=(
+        Fix(title="read the traceback that the server writes beside each, and judge its own log (rldoctor triage LOG)"),
+        Fix(title="and see that the trainer leaves such samples out, or tries them again, and counts neither as wrong"),
+    ),
+    severity=Severity.WARNING,
+    silent=True,
+    url="https://docs.sglang.ai",
+)

@@ -149,7 +149,8 @@ _BRACKET = (
     _rule(r"\[pod/[^\]\s]{1,200}\] ?", _same),
 )
 _DIGIT = (
-    _rule(rf"(?P<time>{_ISO})(?: std(?:out|err) [FP])?(?:\t| - | \| |: | )", _stamp),
+    # Containers' runtimes and GitLab's runner say of which stream a line is.
+    _rule(rf"(?P<time>{_ISO})(?: std(?:out|err) [FP]| \d\d[OE]\+?)?(?:\t| - | \| |: | )", _stamp),
     _rule(r"(?P<rank>\d{1,4}): ", _rank),
     _rule(r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): ?(?=\[|\(\w|\d{4}-\d\d|Traceback \(|  File \"|[A-Z]\w+Error)", _node),
     _rule(rf"(?P<time>\d\d:\d\d:\d\d(?:[.,]\d{{1,6}})?) {{1,5}}{_LED}", _stamp),

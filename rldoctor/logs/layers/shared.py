@@ -31,8 +31,8 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     if len(full) < _FEWEST:
         return None
     tokens = [_TOKEN.findall(line[:_LOOKED_AT]) for line in full]
-    columns, members = _agreed(tokens)
-    cut, example = _cut(columns, [tokens[i] for i in members], len(full))
+    columns, members, agreeing = _agreed(tokens)
+    cut, example = _cut(columns, [tokens[i] for i in members], agreeing, len(full))
     if not example.strip() or _CONTENT.search(example):
         return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
@@ -57,9 +57,11 @@ def _kept(match: re.Match[bytes]) -> bytes:
     ).encode()
 
 
-def _agreed(tokens: list[list[bytes]]) -> tuple[list[bytes], list[int]]:
-    """The pattern of each column in which most lines agree, and the lines that have them all."""
+def _agreed(tokens: list[list[bytes]]) -> tuple[list[bytes], list[int], list[int]]:
+    """The pattern of each column in which most lines agree, the lines that have them all, and how many have the columns
+    up to each."""
     columns: list[bytes] = []
+    agreeing: list[int] = []
     members = list(range(len(tokens)))
     while True:
         at = len(columns)
@@ -84,17 +86,20 @@ def _agreed(tokens: list[list[bytes]]) -> tuple[list[bytes], list[int]]:
             members = [i for i, token in here if token == value]
         else:
             break
-    return columns, members
+        agreeing.append(len(members))
+    return columns, members, agreeing
 
 
-def _cut(columns: list[bytes], members: list[list[bytes]], lines: int) -> tuple[int, bytes]:
+def _cut(columns: list[bytes], members: list[list[bytes]], agreeing: list[int], lines: int) -> tuple[int, bytes]:
     """After how many columns the prefix ends, and an example of it. What :func:`parse` knows by itself stays."""
     if not members:
         return 0, b""
     row = members[0]
     ends = [n for n in range(1, len(columns) + 1) if b"".join(row[:n]).endswith(_ENDS)]
-    if len(members) >= _NEARLY_ALL * lines:
-        ends += [n for n in range(1, len(columns) + 1) if row[n - 1].isspace() and n not in ends]
+    # In a short log one line of a scheduler's is more than a few in a hundred.
+    nearly = max(_FEWEST, min(_NEARLY_ALL * lines, lines - 1))
+    blanks = (n for n in range(1, len(columns) + 1) if row[n - 1].isspace() and agreeing[n - 1] >= nearly)
+    ends += [n for n in blanks if n not in ends]
     whole = b"".join(row[: max(ends, default=0)])
     for n in range(len(columns)):
         rest = whole[len(b"".join(row[:n])) :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rldoctor_checks.processes.cause_outside_log import check
 
+from rldoctor.api import Severity
 from rldoctor.logs.triage import triage_text
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY, REWARD_RAISES, elastic
@@ -146,3 +147,13 @@ def test_each_signal_has_its_own_hint(code: int, helps: str) -> None:
 def test_a_process_whose_end_alone_is_told(line: str, says: str) -> None:
     diagnosed = triage_text(f"{HEALTHY}{line}\n")
     assert diagnosed.findings[0].code == "RLD901" and says in diagnosed.findings[0].message
+
+
+def test_a_server_that_answers_some_requests_with_a_failure() -> None:
+    def answers(failed: int) -> str:
+        words = [("200 OK", "500 Internal Server Error")[i < failed] for i in range(40)]
+        return "".join(f'INFO:     10.0.0.2:4{i:03d} - "POST /generate HTTP/1.1" {w}\n' for i, w in enumerate(words))
+
+    (some,) = findings(check, answers(20))
+    assert some.severity is Severity.WARNING and some.message.startswith("a server answered 20 requests (/generate)")
+    assert findings(check, answers(2)) == []
