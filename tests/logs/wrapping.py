@@ -143,22 +143,6 @@ WRAPPINGS: dict[str, Wrapping] = {
     "docker json-file": each(lambda i, t: json.dumps({"log": t + "\n", "stream": "stderr", "time": _iso(i)})),
     "docker compose": each(lambda i, t: f"trainer-1  | {t}"),
     "CRI": each(lambda i, t: f"{_iso(i)} stderr F {t}"),
-    "GitLab": lambda lines: [
-        'section_start:1700000000:step_script\r\x1b[0K\x1b[36;1mExecuting "step_script" stage\x1b[0;m',
-        *each(lambda i, t: f"{_iso(i)} 01O {t}")(lines),
-        "section_end:1700000100:step_script\r\x1b[0K",
-        "\x1b[31;1mERROR: Job failed: exit code 1\x1b[0;m",
-    ],
-    "a host of a service": lambda lines: [
-        *each(lambda i, t: f"{_iso(i)} algo-1-x7k2p {t}")(lines),
-        "2026-03-02 12:00:00 Failed - Training job failed",
-    ],
-    "a typescript": lambda lines: [
-        "Script started on 2026-03-02 10:00:01+00:00 [COLUMNS=200]",
-        *each(lambda i, t: t + "\r")(lines),
-        "Script done on 2026-03-02 10:10:01+00:00",
-    ],
-    "a chat": lambda lines: ["alice  10:12 AM", "it ends so:", "```", *lines, "```", "bob  10:14 AM", "which vLLM?"],
     "Airflow": each(lambda i, t: f"[2026-03-02, {_clock(i)} UTC] {{subprocess.py:93}} INFO - {t}"),
     "loguru": each(lambda i, t: f"2026-03-02 {_clock(i)}.123 | INFO     | runner:stream:41 - {t}"),
     "a launcher's logger": each(lambda i, t: f"2026-03-02 {_clock(i)},123 - launcher - INFO - {t}"),
@@ -293,6 +277,22 @@ WRAPPINGS: dict[str, Wrapping] = {
     "a comment": each(lambda i, t: f"# {t}".rstrip()),
     "a diff in a chat": lambda lines: ["```diff", *(f"- {line}" for line in lines), "```"],
     "marks without a width": each(lambda i, t: f"\u200b{t}"),
+    "GitLab with sections": lambda lines: [
+        'section_start:1700000000:step_script\r\x1b[0K\x1b[36;1mExecuting "step_script" stage\x1b[0;m',
+        *each(lambda i, t: f"{_iso(i)} 01O {t}")(lines),
+        "section_end:1700000100:step_script\r\x1b[0K",
+        "\x1b[31;1mERROR: Job failed: exit code 1\x1b[0;m",
+    ],
+    "a host of a service": lambda lines: [
+        *each(lambda i, t: f"{_iso(i)} algo-1-x7k2p {t}")(lines),
+        "2026-03-02 12:00:00 Failed - Training job failed",
+    ],
+    "a typescript": lambda lines: [
+        "Script started on 2026-03-02 10:00:01+00:00 [COLUMNS=200]",
+        *each(lambda i, t: t + "\r")(lines),
+        "Script done on 2026-03-02 10:10:01+00:00",
+    ],
+    "a chat": lambda lines: ["alice  10:12 AM", "it ends so:", "```", *lines, "```", "bob  10:14 AM", "which vLLM?"],
 }  # fmt: skip
 
 
