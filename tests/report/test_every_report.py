@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,9 +14,8 @@ from rldoctor import report
 from rldoctor.catalogue import example
 from rldoctor.model import Report, Severity
 from tests.loaded import REGISTRY
+from tests.report import official
 
-# OASIS's own, unchanged.
-SARIF_SCHEMA = Path(__file__).with_name("sarif") / "sarif-schema-2.1.0.json"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "report.schema.json"
 SCENES = [
     pytest.param(file, side, id=f"{check.code}-{side}")
@@ -46,16 +44,10 @@ def _published(document: Any) -> None:
     jsonschema.validate(document, json.loads(PUBLISHED.read_text()))
 
 
-@cache
-def _sarif() -> Any:
-    jsonschema = pytest.importorskip("jsonschema")
-    return jsonschema.Draft4Validator(json.loads(SARIF_SCHEMA.read_text()))
-
-
 def _for_code_scanning(document: Any) -> None:
     """SARIF keeps to OASIS's schema, and to what GitHub asks for beside it:
     https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning"""
-    _sarif().validate(document)
+    official.sarif().validate(document)
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}

@@ -25,7 +25,8 @@ from tests.commands import run
 from tests.report.test_formats import CRASH, MISSING, REPORT
 from tests.test_cli import VERL
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 HOSTILE = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}{% raw %}&lt;"
 VOID = {"meta", "link", "img", "br", "rect", "line", "polyline", "circle"}
 
