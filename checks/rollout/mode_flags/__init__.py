@@ -42,6 +42,7 @@ from rldoctor.api import (
     Check,
     Evidence,
     Finding,
+    Fix,
     Grade,
     NotApplicable,
     NotChecked,
@@ -51,6 +52,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.plan import cite_given
+from rldoctor.api.releases import remedies
 
 from .conflicts import CONFLICTS
 
@@ -97,11 +99,18 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
                 *cite(plan, *options),
                 where,
             ),
+            fixes=_ways_out(framework["name"], found),
         )
     read = [framework["name"] for framework in followed if framework.get("validated")]
     if not read:
         raise NotApplicable(f"no code of {plan.framework} is known that validates a launch like this")
     yield Reach(f"the argument classes of {', '.join(read)}")
+
+
+def _ways_out(package: str, found: Mapping[str, Any]) -> tuple[Fix, ...]:
+    """What the condition itself asks to be changed."""
+    ways = remedies(package, found["function"], [found["condition"]], found["message"])
+    return tuple(Fix(title=f"or {way.text}" if position else way.text) for position, way in enumerate(ways))
 
 
 @check.observed(needs=["plan", "observations.validators"])

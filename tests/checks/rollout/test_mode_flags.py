@@ -143,6 +143,7 @@ def test_what_the_installed_frameworks_own_class_refuses() -> None:
         "trl 0.23.1 refuses this in GRPOConfig.__post_init__: GRPO requires at least 2 generations"
     )
     assert [(e.source, e.line) for e in finding.evidence] == [("run.sh", 3), ("trl/trainer/grpo_config.py", 685)]
+    assert [fix.title for fix in finding.fixes] == ["give num_generations a value of at least 2"]
     links = {"frameworks": [{"name": "trl", "version": "0.23.1", "validated": True, "refusal": None}]}
     quiet = replace(one, links=links)
     assert judge_one(check, quiet).outcome is Outcome.PASS
