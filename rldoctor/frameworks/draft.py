@@ -85,6 +85,14 @@ class Draft:
         found = self.natives.get(key)
         return None if found is None else found.value
 
+    def count(self, key: str, usual: int | None = None) -> int | None:
+        """The whole number given under a native key; ``usual`` where none is given, None where what is given is no such
+        number or not known."""
+        value = self.native(key)
+        if value is None:
+            return usual
+        return int(value) if isinstance(value, int | str) and str(value).isdigit() else None
+
     def take(self, native: Native, option: str, value: Any, source: Source = Source.GIVEN) -> None:
         """Sets ``option`` from a native setting; an impossible value is noted and leaves the setting unknown."""
         try:

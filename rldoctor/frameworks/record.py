@@ -117,12 +117,12 @@ class Words:
 class Memory:
     """What its trainer keeps on a device, as far as no option says it.
 
-    ``whole_logits``: the logits of a micro batch at once unless told otherwise. ``keeps_reference``: the reference
-    model stays on the devices, whole or sharded as the policy. ``leaves_device``: the trainer is on the host before
-    the engine wakes. ``shares_weights``: trainer and engine have one copy of the weights, and the engine is sized by
-    the framework."""
+    ``whole_logits``: the bytes of a logit and of its gradient where those of a micro batch are held at once unless told
+    otherwise, else 0. ``keeps_reference``: the reference model stays on the devices, whole or sharded as the policy.
+    ``leaves_device``: the trainer is on the host before the engine wakes. ``shares_weights``: trainer and engine have
+    one copy of the weights, and the engine is sized by the framework."""
 
-    whole_logits: bool = False
+    whole_logits: int = 0
     keeps_reference: bool = False
     leaves_device: bool = False
     shares_weights: bool = False

@@ -257,6 +257,23 @@ def states(training: Training) -> States:
     )
 
 
-def logits(sequences: int, tokens: int, vocabulary: int) -> float:
-    """Logits of a micro step and their gradient, 16 bits each."""
-    return float(sequences) * tokens * vocabulary * 2 * 2
+def activations(config: Mapping[str, Any], adapters: bool = False) -> float | None:
+    """What autograd keeps of one token for the backward pass where nothing is recomputed, in 16 bits: around attention
+    and the gated feed-forward part of each layer (https://arxiv.org/abs/2205.05198, without attention's own matrices,
+    which flash attention recomputes). Frozen matrices keep no input (``adapters``). None where the config does not give
+    the layers' shape; of layers with experts the chosen ones count."""
+    text = text_config(config)
+    hidden, count, width = number(text, "hidden_size", "n_embd", "d_model"), layers(text), head_dim(text)
+    heads = number(text, *HEADS)
+    if not (hidden and count and width and heads):
+        return None
+    inner = number(text, "moe_intermediate_size")
+    chosen = number(text, "num_experts_per_tok") or 1
+    inner = inner * chosen if inner else number(text, "intermediate_size", "ffn_hidden_size")
+    if not inner:
+        return None
+    attention = 2 * heads * width + 2 * (number(text, *KV_HEADS) or heads) * width
+    # The inputs of both norms, their outputs where a matrix behind them is trained, the gate, what it becomes, the
+    # other projection, and their product where that goes into a trained matrix.
+    kept = (2 * hidden + attention + 3 * inner) if adapters else (4 * hidden + attention + 4 * inner)
+    return 2.0 * count * kept

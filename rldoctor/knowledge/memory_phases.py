@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from rldoctor.plan.evidence import plan_of
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.records import dataclass
 
+ACTIVATIONS_KEPT = "activations"
 # What a fix leaves for activations and buffers, and the steps in which it gives the engine's share.
 MARGIN = 3 * memory.GIB
 STEP = 0.05
@@ -65,9 +67,9 @@ def phases(case: Case) -> tuple[Phase, ...]:
     states = memory.states(training)
     own = [part for part in _states(training, states) if part.size]
     context = Part("CUDA context", memory.CONTEXT)
-    logits = _logits(case, plan)
+    likely = _likely(case, plan)
     if mode != "colocate":
-        return (Phase("update", (*own, context), logits),)
+        return (Phase("update", (*own, context), likely),)
     engine = memory_plan.engine(case)
     kept = max(engine.weights, engine.share - (0 if engine.fixed_cache else ACTIVATIONS))
     how = f"{engine.utilization:g} of {engine.device / memory.GIB:.1f} GiB"
@@ -76,7 +78,7 @@ def phases(case: Case) -> tuple[Phase, ...]:
     inside = _inside_share(case)
     beside = [part for part in own if part.name in ("gradients", "optimizer states") or not inside]
     asleep = memory_plan.engine_sleeps(plan)
-    update = Phase("update", (*own, context) if asleep else (share, *beside, context), logits)
+    update = Phase("update", (*own, context) if asleep else (share, *beside, context), likely)
     if not asleep:
         return (update,)
     rests = [] if _leaves(plan) else [part for part in beside if part.name != "gradients"]
@@ -88,7 +90,7 @@ def fitting_share(case: Case, **changes: Any) -> float | None:
     :class:`~rldoctor.knowledge.memory.Training`); None where weights and one sequence do not fit into it."""
     plan, engine = plan_of(case), memory_plan.engine(case)
     states = memory.states(replace(memory_plan.training(case), **changes))
-    beside = states.total + sum(part.size for part in _logits(case, plan))
+    beside = states.total + sum(part.size for part in _likely(case, plan))
     if memory_plan.engine_sleeps(plan):
         beside = 0.0 if _leaves(plan) else states.resting
     upper = engine.device - beside - memory.CONTEXT - MARGIN
@@ -135,19 +137,35 @@ def _states(training: memory.Training, states: memory.States) -> tuple[Part, ...
     )
 
 
-def _logits(case: Case, plan: RolloutPlan) -> tuple[Part, ...]:
-    """Logits of a micro step at half of the longest responses, for trainers that hold them whole."""
+def _likely(case: Case, plan: RolloutPlan) -> tuple[Part, ...]:
+    """What a micro step takes at half of the longest responses."""
     rows, tokens = plan.value("batch.per_device"), plan.value("lengths.response")
-    vocabulary = number(text_config(model_config(case)), "vocab_size") if case.model else None
-    whole = plan.value("trainer.logits_chunked") is False and plan.value("batch.dynamic") is not True
-    spread = (plan.value("parallel.sequence", 1) or 1) * (plan.value("parallel.tensor", 1) or 1)
-    if not memory_plan.habits(plan).whole_logits or not whole or not (rows and tokens and vocabulary) or spread > 1:
+    # Where batches are packed by tokens, rows and responses do not tell how many there are.
+    if plan.value("batch.dynamic") is True or not (rows and tokens) or case.model is None:
         return ()
-    size = memory.logits(rows, tokens // 2, vocabulary)
-    return (
-        Part(
-            "logits and their gradient",
-            size,
-            f"{rows} x {tokens // 2} tokens x {vocabulary}, half of the longest responses",
-        ),
-    )
+    how = f"{rows} x {tokens // 2} tokens, half of the longest responses"
+    return (*_logits(case, plan, rows * (tokens // 2), how), *_activations(case, plan, rows * (tokens // 2), how))
+
+
+def _spread(plan: RolloutPlan) -> int:
+    """Over how many ranks the tokens or the width of a micro batch are spread at most."""
+    ways = ("sequence", "tensor", "context", "pipeline")
+    return math.prod(plan.value(f"parallel.{way}", 1) or 1 for way in ways)
+
+
+def _logits(case: Case, plan: RolloutPlan, tokens: int, how: str) -> tuple[Part, ...]:
+    """Logits of a micro step, for trainers that hold them whole."""
+    each, vocabulary = memory_plan.habits(plan).whole_logits, number(text_config(model_config(case)), "vocab_size")
+    if not each or plan.value("trainer.logits_chunked") is not False or not vocabulary or _spread(plan) > 1:
+        return ()
+    return (Part("logits and their gradient", float(tokens) * vocabulary * each, f"{how}, {vocabulary} each"),)
+
+
+def _activations(case: Case, plan: RolloutPlan, tokens: int, how: str) -> tuple[Part, ...]:
+    """Activations where none is recomputed; Megatron has options of its own for that."""
+    if plan.value("trainer.gradient_checkpointing") is not False or plan.value("trainer.strategy") == "megatron":
+        return ()
+    each = memory.activations(model_config(case), memory_plan.training(case).adapters)
+    if each is None:
+        return ()
+    return (Part(ACTIVATIONS_KEPT, each * tokens / _spread(plan), f"{how}, no gradient checkpointing"),)

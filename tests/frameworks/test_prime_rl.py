@@ -177,3 +177,11 @@ def test_devices_are_listed_on_the_command_line(
     )
     (plan,) = launches({"run.sh": f"{command}\n", "t.toml": "", "i.toml": ""}, prime_rl="0.3.0")
     assert (plan.value("placement.trainer_gpus"), plan.value("placement.engine_gpus")) == counted
+
+
+def test_nodes_that_are_left_out_are_no_single_node(launches: Launches) -> None:
+    text = "[model]\nname = 'Qwen/Qwen3-4B'\n[deployment]\ntype = 'multi_node'\nnum_infer_nodes = 1\n"
+    (plan,) = launches(
+        {"rl.toml": text + "[orchestrator]\nbatch_size = 64\n[inference.vllm]\n"}, **{"prime-rl": "0.8.0"}
+    )
+    assert plan.value("placement.engine_gpus") is None

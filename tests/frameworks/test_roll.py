@@ -127,3 +127,9 @@ def test_every_engine_has_the_pipelines_seed(launches: Launches, release: str, m
     (plan,) = launches(files, roll=release, vllm="0.10.2")
     assert (plan.value("seed.per_replica"), plan.value("engine.seed")) == ("same", 42)
     assert plan.value("rollout.spread") == spread
+
+
+def test_what_cannot_be_read_of_a_number_is_unknown(launches: Launches) -> None:
+    text = CONFIG.replace("dtype: bf16, disable", "lora_target: all-linear, lora_rank: '${oc.env:RANK}', disable")
+    (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0")
+    assert plan.value("lora.enabled") is True and plan.value("lora.rank") is None

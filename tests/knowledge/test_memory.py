@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.knowledge.memory import GIB, Training, cache, logits, parameters, states, weight_element
+from rldoctor.knowledge.memory import Training, activations, cache, parameters, states, weight_element
 from tests.plans import QWEN2_7B
 
 LLAMA_8B = {
@@ -135,5 +135,11 @@ def test_adapters_and_offloading_leave_little() -> None:
     assert states(away).resting == 0
 
 
-def test_logits_and_their_gradient() -> None:
-    assert logits(8, 2048, 152064) / GIB == pytest.approx(9.28, rel=0.01)
+def test_activations_of_a_token() -> None:
+    # 32 layers of 4 x 4096 + 2 x 4096 + 2 x 1024 + 4 x 14336 numbers of 16 bits.
+    assert activations(LLAMA_8B) == 2 * 32 * (4 * 4096 + 2 * 4096 + 2 * 1024 + 4 * 14336)
+    assert activations(LLAMA_8B, adapters=True) < activations(LLAMA_8B)  # type: ignore[operator]
+    # Of 128 experts the 8 that a token is sent to.
+    chosen = activations({**QWEN3_30B, "num_experts_per_tok": 8})
+    assert chosen == 2 * 48 * (4 * 2048 + 2 * 32 * 128 + 2 * 4 * 128 + 4 * 8 * 768)
+    assert activations({"hidden_size": 64}) is None

@@ -4,22 +4,23 @@ What it looks for
     In a launch file: what stands on one device at least, phase by phase, against its memory. Weights, gradients and
     optimizer states of the trainer as its strategy spreads or offloads them (DDP, ZeRO stage, FSDP, Megatron,
     adapters), the reference model, a value model like the policy that verl leaves there, the engine's share where it is
-    on the same device and does not sleep, one CUDA context, and, for trainers that hold them whole, the logits at half
-    of the longest responses (a warning). The table is printed with what each line assumes. Also a share of the whole
-    device, and weights beyond it. In a running engine on a GPU, for a launch whose engine sleeps: memory that does not
-    come back, cycle after cycle. In a log: CUDA's ``out of memory`` from torch's allocator, from the sleep-mode
-    allocator, from cuBLAS and from NCCL, and vLLM's refusal to start because the share of memory that it is to take is
-    not free, or changed while it measured.
+    on the same device and does not sleep, one CUDA context, and, at half of the longest responses (a warning), the
+    logits, for trainers that hold them whole (in 32 bits where they are converted), and the activations where none is
+    computed again. The table is printed with what each line assumes. Also a share of the whole device, and weights
+    beyond it. In a running engine on a GPU, for a launch whose engine sleeps: memory that does not come back, cycle
+    after cycle. In a log: CUDA's ``out of memory`` from torch's allocator, from the sleep-mode allocator, from cuBLAS
+    and from NCCL, and vLLM's refusal to start because the share of memory that it is to take is not free, or changed
+    while it measured.
 
 Why it hurts
     The rank that runs out dies, and the others wait for it until a collective times out.
 
 How sure it is
-    The plan counts lower bounds: no activations, no buffers, no fragmentation. What does not fit there by far cannot
-    run; what comes within five percent of the device is a warning, and what fits may still not. Before 0.9 vLLM counts
-    what stands on the device at its start as part of its share, and the plan does so too. A log has the allocator's own
-    message, with what it asked for and what was free; in which phase it happened (start, wake-up, weight sync, rollout,
-    log-probabilities, update) decides which share shrinks.
+    The plan counts lower bounds: no other activations, no buffers, no fragmentation. What does not fit there by far
+    cannot run; what comes within five percent of the device is a warning, and what fits may still not. Before 0.9 vLLM
+    counts what stands on the device at its start as part of its share, and the plan does so too. A log has the
+    allocator's own message, with what it asked for and what was free; in which phase it happened (start, wake-up,
+    weight sync, rollout, log-probabilities, update) decides which share shrinks.
 
 The fix and its cost
     At start, wake-up and sync: a smaller ``gpu_memory_utilization`` (fewer sequences at a time), or the trainer

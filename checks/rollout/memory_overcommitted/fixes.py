@@ -21,7 +21,7 @@ Change = tuple[str, tuple[Edit, ...], dict[str, object], str]
 
 def remedies(case: Case, logits: bool) -> Iterator[Fix]:
     """A smaller share for the engine, with the least change of the trainer that makes room for it. Where only the
-    ``logits`` are too much, less of them at a time."""
+    ``logits`` or activations are too much, less of them at a time."""
     plan = plan_of(case)
     shared = plan.value("placement.mode") == "colocate" and plan.value("engine.kv_cache_memory_bytes") is None
     found = False
@@ -41,6 +41,12 @@ def remedies(case: Case, logits: bool) -> Iterator[Fix]:
     if sleeping is not None:
         yield from _asleep(case, plan, sleeping)
     if logits:
+        if plan.value("trainer.gradient_checkpointing") is False:
+            yield Fix.safe(
+                "compute activations again in the backward pass",
+                {"trainer.gradient_checkpointing": True},
+                side_effects="a forward pass more for each update",
+            )
         yield from smaller_micro_batches(plan.framework, plan, "update")
         yield Fix(title="compute the loss without holding all logits at once (a chunked or fused loss)")
     yield Fix(title="train adapters (LoRA), or use more devices")

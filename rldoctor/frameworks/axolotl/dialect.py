@@ -139,7 +139,8 @@ def _vllm(draft: Draft) -> None:
         # validation.py check_vllm_mode_set; before 0.12 the server is all there is
         draft.derive("placement.mode", "server", "vllm_mode is not set: server", "rollout.enabled")
     colocated = draft.value("placement.mode") == "colocate"
-    kept = _COLOCATED + (_BY_NEMO_GYM if _NEMO_GYM in (draft.native("plugins") or ()) else ())
+    plugins = draft.native("plugins")
+    kept = _COLOCATED + (_BY_NEMO_GYM if isinstance(plugins, list) and _NEMO_GYM in plugins else ())
     for key, row in _SERVE.items():
         option, native = str(row), draft.natives.get(key)
         if colocated and key in kept:

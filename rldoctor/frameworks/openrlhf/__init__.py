@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, Sync, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -22,6 +22,8 @@ FRAMEWORK = Framework(
             Settings("Namespace(", r"^(Namespace\(.*)", "openrlhf.cli.train_ppo_ray", has="actor_num_gpus_per_node="),
         ),
     ),
+    # models/actor.py: output["logits"].to(torch.float32)
+    memory=Memory(whole_logits=8),
     # vllm_worker_wrap.py, ppo_actor.py
     sync=Sync(one_by_one=True, own_names=""),
     validations=(Validation(module="openrlhf.cli.train_ppo_ray", settings="args"),),

@@ -133,8 +133,10 @@ def _placement(draft: Draft) -> None:
     draft.override("process.launcher", "prime-rl", "rl starts servers, orchestrator and torchrun itself")
     draft.derive("placement.mode", "async", "devices of their own, training overlaps with sampling")
     draft.derive("rollout.async", True, "training overlaps with sampling")
-    each = _count(draft, "deployment.gpus_per_node") or 8
+    each = draft.count("deployment.gpus_per_node", 8)
     nodes, engines = _count(draft, "deployment.num_train_nodes"), _count(draft, "deployment.num_infer_nodes")
+    if each is None or (nodes is None and draft.native("deployment.type") == "multi_node"):
+        return
     started = any(key.partition(".")[0] == "inference" for key in draft.natives)
     if nodes is None:
         trains = _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids", default=True)

@@ -239,8 +239,8 @@ def _adapters(draft: Draft) -> None:
     target = draft.value("lora.target_modules")
     draft.derive("lora.enabled", target is not None, f"lora_target {target}", "lora.target_modules")
     if target is not None:
-        rank = draft.native(f"{_TRAIN}.model_args.lora_rank") or 8
-        draft.derive("lora.rank", int(rank), "lora_rank", "lora.target_modules")
+        rank = draft.count(f"{_TRAIN}.model_args.lora_rank", 8)
+        draft.derive("lora.rank", rank, "lora_rank", "lora.target_modules")
 
 
 def _batch(draft: Draft) -> None:

@@ -137,8 +137,8 @@ def _seeds(draft: Draft) -> None:
     base = draft.usual("seed.trainer", 1234)
     draft.derive("seed.engine", base, "--seed", "seed.trainer")
     draft.derive("seed.per_replica", "replica", "--seed + rank of the engine's first process", "seed.trainer")
-    each, size = int(draft.native("num_gpus_per_node") or 8), draft.usual("engine.tensor_parallel_size", 1)
-    if size is not None and size > each:
+    each, size = draft.count("num_gpus_per_node", 8), draft.usual("engine.tensor_parallel_size", 1)
+    if each and size and size > each:
         draft.derive("seed.stride", size // each, f"{size} devices / {each} on a node: so many processes in an engine")
     draft.derive("rollout.spread", "load", "SGLang's router chooses")
     fixed = draft.native("sglang_enable_deterministic_inference") is True
@@ -151,9 +151,9 @@ def _batch(draft: Draft) -> None:
     how = f"{prompts} prompts x {n}"
     draft.derive("batch.generation", rows, how, "batch.prompts", "batch.generations")
     draft.derive("batch.per_request", 1, "every sample is a request of its own")
-    steps = draft.native("num_steps_per_rollout")
-    if rows and isinstance(steps, int | str) and str(steps).isdigit():
-        draft.derive("batch.train", rows // int(steps), f"{how} / {steps} steps", "batch.prompts")
+    steps = draft.count("num_steps_per_rollout")
+    if rows and steps:
+        draft.derive("batch.train", rows // steps, f"{how} / {steps} steps", "batch.prompts")
 
 
 def _trainer(draft: Draft) -> None:

@@ -31,7 +31,7 @@ FRAMEWORK = Framework(
             Settings("RLOOConfig(", r"\b(RLOOConfig\()$", "trl rloo"),
         ),
     ),
-    memory=Memory(whole_logits=True, keeps_reference=True),
+    memory=Memory(whole_logits=4, keeps_reference=True),
     # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},

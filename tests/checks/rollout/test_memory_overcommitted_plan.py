@@ -139,6 +139,23 @@ def test_logits_at_half_of_the_longest_responses_are_a_warning() -> None:
     assert judged(framework="TRL", trainer__logits_chunked=True, **LOGITS).findings == ()
 
 
+def test_logits_are_counted_in_32_bits_where_the_trainer_converts_them() -> None:
+    (converted,) = judged(framework="OpenRLHF", trainer__logits_chunked=False, **LOGITS).findings
+    (as_they_are,) = judged(framework="TRL", trainer__logits_chunked=False, **LOGITS).findings
+    sizes = [next(e.text for e in f.evidence if "logits" in e.text) for f in (converted, as_they_are)]
+    assert "148.5 GiB" in sizes[0] and "74.2 GiB" in sizes[1]
+
+
+def test_activations_that_are_not_computed_again_are_a_warning() -> None:
+    launch: dict[str, Any] = {"framework": "NeMo-RL", **LOGITS, "trainer__strategy": "fsdp2"}
+    (finding,) = judged(trainer__gradient_checkpointing=False, **launch).findings
+    assert finding.severity is Severity.WARNING and "half as long as they may" in finding.message
+    assert any("activations" in e.text and "no gradient checkpointing" in e.text for e in finding.evidence)
+    assert {"trainer.gradient_checkpointing": True} in edits(judged(trainer__gradient_checkpointing=False, **launch))
+    for quiet in ({"trainer__gradient_checkpointing": True}, {"batch__dynamic": True}, {}):
+        assert judged(**{**launch, **quiet}).findings == ()
+
+
 @pytest.mark.parametrize(
     ("launched", "wanted"),
     [
