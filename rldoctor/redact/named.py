@@ -51,7 +51,7 @@ _JOINED = expression(
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
     rf"|!=(?=[ ]?{_QUOTE})|<-(?=[ \t])|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
-    rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}}|{_BREAK}(?=\"))?"
+    rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?(?(closed)(?:{_BREAK}(?=\"(?!\"\")))?)"
 )
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
@@ -407,6 +407,8 @@ def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
     if says_of_it(text[start : start + 40]) or text[gap.start()] in "\"'`" or "\n" in gap[0]:
         return None
     if opening:
+        if words(name)[-1] == "pass" and not gap[0].strip():  # do not pass 'x' to y
+            return None
         end = closing(text, start, opening["quote"])
         # The end of a question, getpass("Password: "), or what the password is of: for 'host':
         none = text[begin - 1 : begin] == opening["quote"] or text[opening.start() - 1] == "("

@@ -121,6 +121,7 @@ auth: scram-sha-256
 runs are identified by 'exp-7'
 api.login(user, password)
 password=[REDACTED]
+# Do not pass 'self' as callback to 'finalize'; pass `{"type": "approximate"}`
 password rotation policy: 90 days
 passing a password via stdin is safer
 password-less sudo is needed
@@ -130,3 +131,13 @@ git clone https://bot@git.corp/x
 )
 def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
     assert redact.text(ordinary) == ordinary
+
+
+def test_a_docstring_below_a_signature_stays() -> None:
+    source = 'def refresh(self) -> AccessToken:\n    """Exchange it for a new one.\n\n    Args:\n    """'
+    assert redact.text(source) == source
+
+
+def test_a_list_of_names_over_lines_is_no_table() -> None:
+    source = '    "password",\n    "server_hostname",\n    "assert_hostname",\n'
+    assert redact.text(source) == source
