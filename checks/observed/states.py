@@ -23,7 +23,7 @@ _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 _NAME = r"(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
 _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
 # Who says so of a job begins with it.
-_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] |-- )(?:the )?{_RECORDED}"
+_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
 
 
@@ -70,7 +70,17 @@ PREEMPTED = Why(
 MACHINE = Why(
     rf"\b(?:{_MACHINE}|boot|hardware) (?:\w+ )?(?:fail\w*|lost|errors?|unreachable|terminat\w+|down|unhealthy|dead)\b",
     (
-        *(*_FORMS, "NODE_FAIL", "BOOT_FAIL", " terminated", " disconnected", " drained", "deallocated", " node "),
+        *(
+            *_FORMS,
+            "NODE_FAIL",
+            "BOOT_FAIL",
+            " terminated",
+            " disconnected",
+            " drained",
+            "deallocated",
+            " node ",
+            " host ",
+        ),
         *(
             "decommissioned",
             " cordoned",

@@ -64,8 +64,12 @@ PLACES: tuple[Reveal, ...] = (
     _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
     _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
     _node("BatchHost=", r"\bBatchHost=([\w.-]+)"),
-    _node(
-        " node ", r"\b(?:execution|compute|worker) node ([\w.-]+) (?:is |went |has )?(?:down|failed|lost|unreachable)\b"
+    *(
+        _node(
+            f" {name} ",
+            rf"\b(?:execution|compute|worker) {name} ([\w.-]+) (?:is |went |has )?(?:down|failed|lost|dead)\b",
+        )
+        for name in ("node", "host")
     ),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),

@@ -296,6 +296,8 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ),
         ("    Reason:                ReachedMaxRestarts", "started again as often as it may be"),
         ("The RayJob has passed the activeDeadlineSeconds. ActiveDeadlineSeconds: 7200", "ended it at a time limit"),
+        ('"statusReason": "Job attempt duration exceeded timeout",', "ended it at a time limit"),
+        ("Job held, execution host n7 down", "took it, or a machine of it, away"),
         ("Job 'raysubmit_Fqk2' was stopped", "the job was ended from outside"),
         ("Job 120331.pbs01 deleted by rl@login2", "the job was ended from outside"),
         ("controller.py:303] Job 12 was cancelled by user", "the job was ended from outside"),
