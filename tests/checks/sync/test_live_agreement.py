@@ -41,6 +41,7 @@ def reported(settings: dict[str, Any] | None = None, **records: Any) -> Case:
         "plain": [row()],
         "heated": heated(-2.0),
         "greedy": {"alone": answer([5, 6, 7]), "batched": answer([5, 6, 7]), "batch": 16},
+        "read": {"parameters": ["temperature"], "rows": [{"engine": [-2.0] * TOKENS, "trainer": [-2.01] * TOKENS}]},
     }
     plan = planned(**settings).plan if settings is not None else None
     return scenario_case("agreement", plan=plan, **{**healthy, **records})

@@ -77,7 +77,13 @@ FAULTS = {
         True,
     ),
     "verl engine, logits of the token itself": ("verl", ENGINE, "shifts=-1, dims=0", "shifts=0, dims=0", False),
-    "OpenRLHF, temperature not applied": ("openrlhf", ACTOR, "temperature=self.temperature", "temperature=1.0", True),
+    "OpenRLHF, temperature not applied": (
+        "openrlhf",
+        ACTOR,
+        "self.temperature = temperature",
+        "self.temperature = 1.0",
+        True,
+    ),
     "OpenRLHF, a place late": (
         "openrlhf",
         ACTOR,
