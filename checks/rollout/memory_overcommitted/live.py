@@ -21,19 +21,19 @@ def cycles_leak(case: Case) -> Iterator[Finding | Reach]:
         awake = [cycle["awake"] for cycle in require(job, "cycles")][1:]
         if len(awake) < FEWEST_CYCLES:
             raise NotChecked(f"the engine slept {len(awake) + 1} times only")
-        lost = awake[0] - awake[-1]
+        lost, more = awake[0] - awake[-1], len(awake) - 1
         falling = sum(later < earlier for earlier, later in pairwise(awake))
         if lost < LEAKED or falling < len(awake) // 2:
             yield Reach(f"{len(awake) + 1} cycles of sleep cost {max(lost, 0) >> 20} MiB")
             continue
         yield check.finding(
-            f"{describe(job)} keeps {lost / len(awake) / (1 << 20):.0f} MiB more with every cycle of sleep: in a long "
+            f"{describe(job)} keeps {lost / more / (1 << 20):.0f} MiB more with every cycle of sleep: in a long "
             "run the device fills up",
             severity=Severity.WARNING,
             grade=Grade.REPRODUCED,
             evidence=(
                 Evidence(
-                    text=f"free: {awake[0] >> 20} MiB, after {len(awake)} cycles {awake[-1] >> 20}",
+                    text=f"free: {awake[0] >> 20} MiB, after {more} more cycles {awake[-1] >> 20}",
                     source="sleep probe",
                 ),
                 *(cite(case.plan, "engine.enable_sleep_mode", "sleep.level") if case.plan is not None else ()),

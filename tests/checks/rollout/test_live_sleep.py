@@ -147,5 +147,5 @@ def test_sleep_that_frees_nothing() -> None:
 
 def test_cycles_that_cost_memory() -> None:
     (finding,) = observed(memory_overcommitted.check, reported(cycles=cycles(leak=12)))
-    assert "keeps 11 MiB more with every cycle" in finding.message
+    assert "keeps 12 MiB more with every cycle" in finding.message
     assert not observed(memory_overcommitted.check, reported(cycles=cycles(leak=2)))

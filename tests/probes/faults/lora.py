@@ -352,3 +352,31 @@ def empty_the_second_time(llm: Any) -> None:
         return True
 
     changes.put(LoRAModelManager, "activate_adapter", activated)
+
+
+def biases_dropped_with_an_adapter(llm: Any) -> None:
+    """Where an adapter is applied, the base's bias is not."""
+    from vllm.lora.layers import base_linear
+
+    apply = base_linear.BaseLinearLayerWithLoRA.apply
+
+    def bare(self: Any, given: Any, bias: Any = None) -> Any:
+        out = apply(self, given, bias)
+        return out - bias if bias is not None and bool(self.lora_b_stacked[0].any()) else out
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "apply", bare)
+
+
+def second_of_a_batch_as_the_first(llm: Any) -> None:
+    """Where a step has requests of several adapters, all get the first one's."""
+    from vllm.lora.model_manager import LoRAModelManager
+
+    told = LoRAModelManager._set_adapter_mapping
+
+    def first(self: Any, mapping: Any) -> None:
+        ids = [one for one in mapping.index_mapping if one > 0]
+        if len({*ids}) > 1:
+            changes.put(mapping, "index_mapping", tuple(ids[0] if one > 0 else one for one in mapping.index_mapping))
+        told(self, mapping)
+
+    changes.put(LoRAModelManager, "_set_adapter_mapping", first)

@@ -722,6 +722,13 @@ FAULTS = (
     Fault("sleep:gives_back_less_each_time", "each sleep keeps more memory", ("RLD206",), SLEEP, SLEEPS),
     Fault("sleep:draws_begin_anew", "random numbers begin anew after each waking", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:third_waking_fails", "the third waking fails", ("RLD208",), SLEEP, SLEEPS),
+    Fault(
+        "sleep:woken_without_the_last_row", "the last row of the embedding wakes up empty", ("RLD208",), SLEEP, SLEEPS
+    ),
+    Fault("lora:biases_dropped_with_an_adapter", "no biases beside an adapter", ("RLD214",), ("lora",), ADAPTERS),
+    Fault(
+        "lora:second_of_a_batch_as_the_first", "requests of a batch get one adapter", ("RLD214",), ("lora",), ADAPTERS
+    ),
     Fault("soak:loses_a_file_at_times", "a file stays open every fifth round", ("RLD220",), SOAK, SHORT),
     Fault("soak:loses_a_block_at_times", "a block is lost every fourth round", ("RLD220",), SOAK, SHORT),
     Fault("soak:loses_a_thread_at_times", "a thread stays every third round", ("RLD220",), SOAK, SHORT),

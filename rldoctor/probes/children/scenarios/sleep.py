@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from engine_facts import CACHES, WORKERS, first, tensors
 from report import chain
-from running_engine import RunningEngine, logprobs, prompt_logprobs
+from running_engine import RunningEngine, covering, logprobs, prompt_logprobs
 from syncing import MODELS, Sync, SyncError
 from traffic import tops
 from trainer import Trainer, TrainerError
 
-# A long prompt, for what is lost of rotary tables far out.
+# A long prompt, for what is lost of rotary tables far out, and of any token.
 MOST_SCORED, SEEN_TOKENS, GREEDY_TOKENS, DRAWN_TOKENS = 1024, 48, 8, 32
 TOPS = 5
 # What follows level 2 in most frameworks: the weights' memory, new weights, then the cache's. Others, and releases
@@ -110,12 +110,13 @@ def _reported(running: RunningEngine) -> dict[str, Any]:
     scored = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=1)
     more: dict[str, Any] = {"logprobs": running.tops(TOPS), "ignore_eos": True}
     longest = min(MOST_SCORED, running.limit - DRAWN_TOKENS - 1)
+    short = min(SEEN_TOKENS, longest)
     fixed, seen, drawn = (
-        running.engine.generate([{"prompt_token_ids": running.prompt(length, salt=salt)}], asked, use_tqdm=False)[0]
-        for salt, length, asked in (
-            (1, longest, scored),
-            (2, min(SEEN_TOKENS, longest), SamplingParams(temperature=0.0, **more, max_tokens=GREEDY_TOKENS)),
-            (3, min(SEEN_TOKENS, longest), SamplingParams(temperature=1.0, **more, max_tokens=DRAWN_TOKENS)),
+        running.engine.generate([{"prompt_token_ids": prompt}], asked, use_tqdm=False)[0]
+        for prompt, asked in (
+            (covering(running, longest), scored),
+            (running.prompt(short, salt=2), SamplingParams(temperature=0.0, **more, max_tokens=GREEDY_TOKENS)),
+            (running.prompt(short, salt=3), SamplingParams(temperature=1.0, **more, max_tokens=DRAWN_TOKENS)),
         )
     )
     answer = seen.outputs[0]
