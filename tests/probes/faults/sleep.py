@@ -161,13 +161,3 @@ def third_waking_fails(llm: Any) -> None:
             raise RuntimeError("the allocator holds a block that is mapped already")
 
     _after_waking(llm, third)
-
-
-def woken_without_the_last_row(llm: Any) -> None:
-    """The last rows of the embedding wake up empty."""
-
-    def emptied(_: list[str] | None) -> None:
-        for weight in embeddings(llm).values():
-            weight.data[-1:] = 0.0
-
-    _after_waking(llm, emptied)

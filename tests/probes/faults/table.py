@@ -722,9 +722,6 @@ FAULTS = (
     Fault("sleep:gives_back_less_each_time", "each sleep keeps more memory", ("RLD206",), SLEEP, SLEEPS),
     Fault("sleep:draws_begin_anew", "random numbers begin anew after each waking", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:third_waking_fails", "the third waking fails", ("RLD208",), SLEEP, SLEEPS),
-    Fault(
-        "sleep:woken_without_the_last_row", "the last row of the embedding wakes up empty", ("RLD208",), SLEEP, SLEEPS
-    ),
     Fault("lora:biases_dropped_with_an_adapter", "no biases beside an adapter", ("RLD214",), ("lora",), ADAPTERS),
     Fault(
         "lora:second_of_a_batch_as_the_first", "requests of a batch get one adapter", ("RLD214",), ("lora",), ADAPTERS
