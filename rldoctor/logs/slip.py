@@ -6,8 +6,9 @@ from rldoctor.logs.code_paths import is_users, package_of
 from rldoctor.logs.fatality import LAUNCHERS
 from rldoctor.logs.model import Frame, LoggedException
 
-# What one's own code raises of its own data.
-_OF_DATA = frozenset(("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError"))
+# What one's own code raises of its own data. An index out of range is not among it: an engine may have left an answer
+# empty and said why.
+_OF_DATA = frozenset(("KeyError", "NameError", "UnboundLocalError", "ZeroDivisionError"))
 # What starts a program calls the user's code too, and is no trainer that asks a reward function.
 _STARTERS = frozenset(("absl", "click", "fire", "hydra", "python", "ray", "typer", None))
 
