@@ -36,6 +36,8 @@ def raised_in_user_code(case: Case, run: LogRun) -> Iterator[Finding]:
         return
     for link in run.root.chain:
         frame = link.raised_by_user
+        if frame is not None and run.raised is not None and not frame.raises:
+            return  # what its line called raised it, and the log leaves out those frames
         if frame is not None and ".so" not in link.message:  # a library that does not load is no fault of the import
             yield _finding(link, frame, run)
             return

@@ -45,6 +45,11 @@ class Frame:
     function: str
     code: str = ""
 
+    @property
+    def raises(self) -> bool:
+        """Whether its line raises by itself; another one raises only in what it calls."""
+        return self.code.startswith(("raise", "assert"))
+
     def __str__(self) -> str:
         return (
             f"{self.file}:{self.line} in {self.function}"
@@ -103,7 +108,7 @@ class LoggedException:
         """The frame that raised, where it is the user's own code: no installed code was entered below it, as far as the
         log shows."""
         innermost = self.frames[-1] if self.frames else None
-        if innermost is not None and self.is_cut_off and not innermost.code.startswith(("raise", "assert")):
+        if innermost is not None and self.is_cut_off and not innermost.raises:
             return None
         return innermost if innermost is not None and is_users(innermost.file) else None
 

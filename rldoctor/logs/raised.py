@@ -45,8 +45,11 @@ def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:
     for link in reversed(root.chain):
         inner = link.frames[-1] if link.frames else None
         if inner is not None and is_users(inner.file):
-            continue
-        ran = [_owner(package_of(frame.file, frame.function)) for frame in reversed(link.frames)]
+            if inner.raises or not inner.code:
+                continue
+            inner = None  # the log leaves out the frames of what that line called
+        installed = [frame for frame in reversed(link.frames) if inner is not None or not is_users(frame.file)]
+        ran = [_owner(package_of(frame.file, frame.function)) for frame in installed]
         if ran and not any(ran):
             continue  # of the packages whose code ran none has a table: in another the same words prove nothing
         where = (module_of(inner.file), inner.function, inner.code) if inner is not None else ("", "", "")

@@ -61,6 +61,15 @@ def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     assert finding(own.replace("Unknown vllm_mode: both", "it broke")).code == "RLD902"
 
 
+def test_frames_that_the_log_leaves_out_are_no_code_of_the_users() -> None:
+    cut = (
+        'Traceback (most recent call last):\n  File "/home/me/train.py", line 10, in main\n    {line}\n'
+        "AssertionError: Sleep mode is not enabled in the model config\n"
+    )
+    assert finding(cut.format(line="trainer.train()")).code == "RLD208"
+    assert finding(cut.format(line="assert awake, 'Sleep mode is not enabled in the model config'")).code == "RLD902"
+
+
 def test_a_place_that_no_table_has_is_read_from_the_traceback() -> None:
     site = "/env/lib/python3.12/site-packages"
     text = (
