@@ -18,6 +18,14 @@ class BrokenPlugin:
     plugin: str
     reason: str
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it belongs to rldoctor itself."""
+        return self.plugin.startswith("builtin")
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin} was left out: {self.reason}"
+
     @classmethod
     def of(cls, entry: EntryPoint, error: BaseException) -> BrokenPlugin:
         """From what its import raised."""

@@ -35,5 +35,5 @@ def list_checks() -> int:
     found = registry.load()
     deliver("\n".join(f"{code}  {item.name:34} {found.origin[code]}" for code, item in sorted(found.checks.items())))
     for broken in found.broken:
-        progress(f"plugin {broken.plugin} was left out: {broken.reason}")
+        progress(str(broken))
     return ExitCode.OK

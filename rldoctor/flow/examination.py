@@ -28,7 +28,6 @@ def sections(checks: Iterable[Check], probes: Iterable[AnyProbe]) -> set[str]:
 
 def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Iterable[str] = ()) -> Report:
     """Judges the case; the logs of live runs that failed are judged by the signatures of the same checks."""
-    broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in registry.broken)
     asked = list(checks)
     case = with_effective(case)
     case, logged = explained(case, asked, registry.checks.values())
@@ -43,7 +42,7 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
     python = case.packages.executable if case.packages is not None else None
     results = tuple(installing.by(python, result) for result in results)
-    judged = Report(target=describe(case), results=results, notes=(*broken, *notes, *_of_plan(case)), place=place)
+    judged = Report(target=describe(case), results=results, notes=(*notes, *_of_plan(case)), place=place)
     if case.plan is None:
         return judged
     from rldoctor.edits.fixes import spelled_report

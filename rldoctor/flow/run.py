@@ -121,8 +121,17 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
 
 
 def settled(session: Session, judged: Report) -> Report:
-    """The report as the project's settings weigh it, what they ignore apart."""
-    noted = replace(judged, notes=(*judged.notes, *without_effect(session.settings)))
+    """The report as the project's settings weigh it, what they ignore apart. Plugins that could not be used are noted;
+    where that is a part of rldoctor, the verdict lacks it."""
+    broken = session.registry.broken
+    noted = replace(
+        judged,
+        notes=(*(str(b) for b in broken if not b.is_own), *judged.notes, *without_effect(session.settings)),
+        missing=(
+            *judged.missing,
+            *(Missing(what=f"a part of rldoctor is broken: {b.reason}") for b in broken if b.is_own),
+        ),
+    )
     weighed = settings.weighed(noted, session.settings)
     return settings.silence(weighed, session.settings, datetime.date.today())
 

@@ -72,7 +72,7 @@ def examine(session: Session, request: HangRequest, progress: Progress) -> Repor
 
 def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[str]) -> Report:
     hang = hang_of(case)
-    broken = (f"plugin {b.plugin} was left out: {b.reason}" for b in session.registry.broken)
+    broken = map(str, session.registry.broken)
     results = judge(_watching(session.checks), case, session.registry.checks.values())
     logged = _logged(session, kept)
     # What a log says of these is known better from the run itself, or is no cause.

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor.catalogue.plugins import BrokenPlugin
+from rldoctor.flow import run as flow
+from rldoctor.flow import session
+from rldoctor.model import Missing
 from tests.probes.environments import Environment
 
 CRASHES = """
@@ -55,6 +59,20 @@ def test_a_check_that_crashed(environment: Environment, tmp_path: Path) -> None:
     (crashed,) = [check for check in report["checks"] if check["code"] == "ACME01"]  # type: ignore[attr-defined]
     assert crashed["outcome"] == "crashed" and "KeyError" in crashed["reason"]
     assert "ACME01 crashed" in said
+
+
+def test_what_cannot_be_imported(tmp_path: Path) -> None:
+    """A third party's plugin is passed over and named; without a part of rldoctor nothing is called well."""
+    log = tmp_path / "run.log"
+    log.write_text("ValueError: it broke\n")
+    opened = session.open_session(session.Options())
+    opened.registry.broken += [
+        BrokenPlugin("acme", "acme_doctor: ImportError: no"),
+        BrokenPlugin("builtin-checks", "rldoctor_checks.sync: SyntaxError: no"),
+    ]
+    judged = flow.triage(opened, [str(log)], False, lambda said: None)
+    assert judged.notes[0] == "plugin acme was left out: acme_doctor: ImportError: no"
+    assert Missing(what="a part of rldoctor is broken: rldoctor_checks.sync: SyntaxError: no") in judged.missing
 
 
 def test_a_level_that_was_asked_for_and_ended_by_its_time_limit(environment: Environment, tmp_path: Path) -> None:
