@@ -80,8 +80,9 @@ def test_the_warning_of_a_run_on_the_cpu_is_not_its_end() -> None:
     warning = (
         f"{SITE}/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: Found no NVIDIA driver on your system."
     )
-    (beside,) = findings(check, f"{warning}\n" + raised("KeyError", "'answer'"))
+    (beside,) = findings(check, f"{warning}\n" + raised("RuntimeError", "no answer"))
     assert beside.severity is Severity.WARNING
+    assert findings(check, f"{warning}\n" + raised("KeyError", "'answer'")) == []
     assert findings(check, f"{warning}\n{{'loss': '0.1'}}\nDONE\n") == []
 
 
