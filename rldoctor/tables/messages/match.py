@@ -106,13 +106,14 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
                 yield _letters(place), place
 
 
-# What a ``__getattr__`` repeats of Python's words, for a class or a module, says nothing about where it was said.
-_PYTHONS_OWN = " has no attribute "
+# Python's own words, by type, which a ``__getattr__`` or an encoder repeats: they tell no place.
+_PYTHONS_OWN = {"AttributeError": " has no attribute ", "TypeError": " is not JSON serializable"}
 
 
 def tells(place: Place) -> bool:
     """Whether a template is long enough to tell its place where nothing but the text speaks for it."""
-    if place.type == "AttributeError" and any(_PYTHONS_OWN in part for part in place.literals):
+    own = _PYTHONS_OWN.get(place.type)
+    if own is not None and any(own in part for part in place.literals):
         return False
     words = [word for part in place.literals for word in _WORD.findall(part)]
     longest = max(place.literals, key=len)
