@@ -345,7 +345,7 @@ def _line(text: str) -> str:
 _MORE_TIME = Fix(title="give it more time (--time-limit SECONDS); where it stands still its output ends in all stacks")
 # What differs from run to run in a message: paths, addresses, numbers, what stands in quotation marks.
 _OWN = re.compile(
-    r"(?:/[\w.@+-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
+    r"(?:/[\w.@+=-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
 )
 _PHRASE = 90
 # Of a validator's message the sense stands behind its head.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rldoctor.redact.door import argv, begin, environ, learn, lines, text, tree, variable, without_secrets
 from rldoctor.redact.marks import is_mark, mark
-from rldoctor.redact.memory import remember
+from rldoctor.redact.memory import remember, remember_phrase
 from rldoctor.redact.names import is_secret_option, is_secret_variable
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "lines",
     "mark",
     "remember",
+    "remember_phrase",
     "text",
     "tree",
     "variable",

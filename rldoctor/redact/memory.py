@@ -10,7 +10,7 @@ import json
 import shlex
 import urllib.parse
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rldoctor.expressions import expression
 from rldoctor.redact.marks import is_mark
@@ -19,6 +19,7 @@ from rldoctor.redact.spans import Span
 
 _SHORTEST = 6
 _SHORTEST_IN_BASE64 = 8
+_SHORTEST_PHRASE = 10
 # So much of a secret at the end of a line, or at the beginning of the next, is a piece of it.
 _PIECE = 8
 # So much of it, with letters and digits, is one anywhere.
@@ -52,8 +53,29 @@ def remember(name: str, value: str) -> None:
     value = value.strip()
     if value in _known or not _SHORTEST <= len(value) <= _LONGEST or len(_known) >= _MOST or is_mark(value):
         return
-    if _is_ordinary(value) or _is_a_name(value):
-        return
+    first, slash, _ = value.partition("/")
+    if slash and _tells(first):  # a path goes on behind it
+        remember(name, first)
+    if not (_is_ordinary(value) or _is_a_name(value)):
+        _keep(name, value)
+
+
+def remember_phrase(name: str, words: Sequence[str]) -> None:
+    """Keeps the words of a pass phrase in mind, together however ordinary they are, and without the first one, which
+    programs take for the value when a shell divided them; of them each that is not ordinary."""
+    for phrase in (" ".join(words), " ".join(words[1:])):
+        if (
+            " " in phrase
+            and phrase not in _known
+            and _SHORTEST_PHRASE <= len(phrase) <= _LONGEST
+            and len(_known) < _MOST
+        ):
+            _keep(name, phrase)
+    for word in words:
+        remember(name, word)
+
+
+def _keep(name: str, value: str) -> None:
     _known[value] = name
     for form in _written(value):
         _forms.setdefault(form[:_SHORTEST], {}).setdefault(form, name)

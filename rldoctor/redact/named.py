@@ -13,8 +13,10 @@ from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
     OPENERS,
     is_digest,
+    is_long_and_random,
     is_nothing,
     is_password,
+    is_path,
     is_secret_option,
     looks_drawn,
     looks_made,
@@ -102,9 +104,9 @@ _REFUSED = expression(
 )
 # name:\n    desc: null\n    value: value, as wandb keeps a run's configuration.
 _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
-# <name>value</name>, <namespace:name>
+# <name>value</name>, <namespace:name>; the name of a file has no slash
 _ELEMENTS_NAME = expression(r"<(?:\w{1,20}:)?\Z")
-_ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?</)")
+_ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?<[/_])")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 # The rest of a value that a terminal or a program broke off where the line was full.
@@ -301,7 +303,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         if value := _ENTRYS_VALUE.search(text, max(0, first - 640), first):
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
     if _ELEMENTS_NAME.search(text, max(0, begin - 24), begin) and (element := _ELEMENT.match(text, end)):
-        start, end = element.end("before"), text.find("</", element.end())
+        start, end = element.end("before"), text.find("<", element.end())
         return _judged(text, start, start + len(text[start:end].removesuffix("]]>").rstrip()), name)
     if (inside := _SUBSTITUTES.search(text, max(0, begin - 12), begin)) and (
         until := text.find(inside[1], end, end + 8)
@@ -487,6 +489,14 @@ def _after_a_name(
     goes_on = stop is None or (stop[0] == "\\" and text.startswith(" ", plain.end()))
     end = whole(text, start, plain.end()) if goes_on or not stop else plain.start() + stop.start()
     value = text[start:end].rstrip(":")
+    folder, slash, _ = value.partition("/")
+    if (
+        begin is not None
+        and text[begin - 1 : begin] == "/"
+        and slash
+        and (is_path(value) or not is_long_and_random(value))
+    ):
+        value = folder  # a folder is called name=value
     end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
     prose = ":" in joint and not closed and words(name) in (["token"], ["auth"], ["pass"])

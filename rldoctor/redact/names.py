@@ -22,7 +22,8 @@ def _set(text: str) -> frozenset[str]:
 # These say it wherever they stand in a name.
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
-    "creds jwt webhook webhooks passcode pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk"
+    "creds jwt webhook webhooks passcode pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk "
+    "jsessionid phpsessid sessid"
 )
 # Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
 # dictionaries and of texts, too.
@@ -71,7 +72,7 @@ _OF_A_MODEL = _set(
     "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
 )
 # The last word of a name that may hold a secret; the value decides.
-_PERHAPS = _set("key token sk sig signature pat auth sessionid phpsessid jsessionid sessid")
+_PERHAPS = _set("key token sk sig signature pat auth sessionid")
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.

@@ -380,6 +380,29 @@ def test_a_private_key_whose_lines_were_joined_ends_with_its_last() -> None:
     assert redact.text(said) == "(rank 7) <removed:private-key> (rank 7) it failed"
 
 
+@pytest.mark.parametrize("secret", ["Zq81xxyy77wwvv55", "Zq81xxyy"])
+def test_a_folder_may_be_called_by_a_name_and_a_value(secret: str) -> None:
+    said = f"OSError: /home/u/.cache/token={secret}/model/x not found"
+    assert redact.text(said) == "OSError: /home/u/.cache/token=<removed:token>/model/x not found"
+    assert redact.text(f'search for "{secret}/model/x not found"') == 'search for "<removed:token>/model/x not found"'
+
+
+def test_what_stands_before_a_path_is_remembered_alone() -> None:
+    assert redact.text("token=Zq81xxyy77wwvv55/x") == "token=<removed:token>"
+    assert redact.text("401 for Zq81xxyy77wwvv55") == "401 for <removed:token>"
+
+
+def test_a_pass_phrase_is_known_with_and_without_its_first_word() -> None:
+    redact.remember_phrase("note", ["walrus", "quickly", "dances", "zebra44Q"])
+    assert redact.text("walrus quickly dances zebra44Q") == "<removed:note>"
+    assert redact.text("unrecognized arguments: quickly dances zebra44Q") == "unrecognized arguments: <removed:note>"
+    assert redact.text("a walrus dances, zebra44Q") == "a walrus dances, <removed:note>"
+
+
+def test_the_name_of_a_file_may_hold_an_element() -> None:
+    assert redact.text("<DbPassword>Zq8x<_DbPassword>.log") == "<DbPassword><removed:DbPassword><_DbPassword>.log"
+
+
 def test_an_ordinary_word_is_not_remembered() -> None:
     redact.begin({"RAY_REDIS_PASSWORD": "vllm", "DB_PASS": "12345678", "X_SECRET": "/etc/secret/file"})
     text = "vllm serve /etc/secret/file --port 12345678"
