@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.expand import Expander
+from rldoctor.formats.shell.phrases import without_phrase
 from rldoctor.formats.shell.reader import Piece, Variable, Word
 from rldoctor.formats.values import Unresolved
 from rldoctor.records import dataclass
@@ -245,7 +246,7 @@ class Scope:
     def add(self, words: list[Word], node: Node, end_before: int) -> int:
         """Adds the words that a node becomes, where the one before it ends at a byte, and returns where it ends itself.
         The grammar cuts some words at an escaped bracket, and each where a line goes on."""
-        found = self.expander.words(node)
+        found = without_phrase(words, self.expander.text(node), self.expander.words(node))
         if words and found and end_before >= 0 and self.expander.raw[end_before : node.start_byte] in (b"", b"\\\n"):
             found = [joined(words.pop(), found[0]), *found[1:]]
         words.extend(found)

@@ -1,0 +1,50 @@
+"""A pass phrase that a shell splits is a mark in each of its words; options that a variable holds stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from rldoctor import redact
+from tests.formats.shell.test_reader import words
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> None:
+    redact.begin({})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "N='walrus quickly dances'\nrun --password $N --x",
+            ["run", *["--password"], *["<removed:password>"] * 3, "--x"],
+        ),
+        (
+            "PASSWORD_PHRASE='walrus dances'\nrun --note ${PASSWORD_PHRASE}",
+            ["run", "--note", "<removed:PASSWORD_PHRASE>", "<removed:PASSWORD_PHRASE>"],
+        ),
+        ("N='walrus dances'\nrun a.password=$N", ["run", "a.password=<removed:password>", "<removed:password>"]),
+        ("DB_PASS='walrus dances'\nrun +note=$DB_PASS", ["run", "+note=<removed:DB_PASS>", "<removed:DB_PASS>"]),
+    ],
+)
+def test_words_of_a_phrase(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+    assert "walrus" not in redact.text(
+        "refused: walrus quickly dances" if "quickly" in text else "refused: walrus dances"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TOKEN_ARGS='--max-tokens 5 --x'\nrun $TOKEN_ARGS", ["run", "--max-tokens", "5", "--x"]),
+        ("KEYS='question answer'\nrun --prompt-key $KEYS", ["run", "--prompt-key", "question", "answer"]),
+        ("MAX_TOKENS='16 32'\nrun --max-tokens $MAX_TOKENS", ["run", "--max-tokens", "16", "32"]),
+        ("EXTRA='a.b=1 c.d=2'\nrun --password $EXTRA", ["run", "--password", "a.b=1", "c.d=2"]),
+        ("N='walrus dances'\nrun --password \"$N\"", ["run", "--password", "walrus dances"]),
+        ("N='walrus dances'\nrun --note $N", ["run", "--note", "walrus", "dances"]),
+    ],
+)
+def test_what_is_no_phrase_is_read_as_it_is(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
