@@ -21,6 +21,7 @@ from rldoctor.cli.commands import Command, Group, TakesArguments
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.targets import LOGS
 from rldoctor.errors import InputError, one_line
+from rldoctor.probes import kept
 from rldoctor.streams import progress
 
 # What the shell sets when it asks for completions, which typer answers by leaving.
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     redact.begin(os.environ, arguments)
     try:
         signal.signal(signal.SIGTERM, _terminated)
+        kept.sweep()
         _refuse_empty(arguments)
         code = _with_what_is_asked(arguments)(args=arguments, prog_name="rldoctor", standalone_mode=False)
     except InputError as error:

@@ -1,5 +1,5 @@
 """The folders of this process's probes, each with the log of one child: they go when the process ends, but for those
-that something refers to. What a process that was killed left behind, the next one removes."""
+that something refers to. What a process that was killed left behind, the next one removes when it starts."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rldoctor import cli
 from rldoctor.probes import kept, supervisor
 from tests.probes.environments import Environment
 
@@ -65,6 +66,18 @@ def test_a_folder_goes_with_the_process_that_made_it(folder: Path) -> None:
     assert [path.name for path in gone if path.exists()] == []
     assert [path.name for path in (*stays, with_a_log) if not path.exists()] == []
     assert (made / kept.OWNER).read_text() == kept._owner(here)
+
+
+def test_every_command_removes_what_a_killed_one_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that makes no folder itself."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    owner = kept._owner(ended.pid)
+    ended.wait()
+    gone = left(folder, "rldoctor-fleet-a", owner)
+    stays = left(folder, "rldoctor-fleet-b", kept._owner(os.getpid()))
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert not gone.exists() and stays.exists()
 
 
 def test_a_folder_for_a_while_is_one_that_goes(folder: Path) -> None:
