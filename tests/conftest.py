@@ -33,9 +33,11 @@ FAULTS_OF_ROLLOUTS = (
 )
 # A check that is a folder is whole once the registry has brought its parts; tests import the check alone.
 registry.load()
-# What a shell starts in the background ignores SIGINT, and so would the programs that the tests interrupt.
+# What a shell starts in the background ignores SIGINT, what nohup starts SIGHUP, and so would the programs under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("rldoctor", deadline=None)
 settings.load_profile("rldoctor")
