@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,11 +17,10 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import atomic
+from rldoctor import atomic, own_sources
 from rldoctor.catalogue.check import Check, Detector, Kind
 from rldoctor.model import Grade
 
-HOME = Path(__file__).parent.parent
 FILE = "rldoctor-checks.json"
 
 
@@ -129,7 +126,7 @@ def kept(package: str) -> list[DeferredCheck]:
     with suppress(OSError, msgspec.DecodeError):
         if found is not None:
             content = msgspec.json.decode((found[1] / FILE).read_bytes(), type=Kept)
-            if content.state == _state(found[0]):
+            if content.state == own_sources.state(own_sources.HOME, found[0]):
                 return [DeferredCheck(one) for one in content.rows]
     return []
 
@@ -139,7 +136,7 @@ def keep(package: str, rows: Iterable[Row]) -> None:
     found = _place(package)
     if found is None:
         return
-    content = msgspec.json.encode(Kept(_state(found[0]), tuple(rows)))
+    content = msgspec.json.encode(Kept(own_sources.state(own_sources.HOME, found[0]), tuple(rows)))
     with suppress(OSError):
         atomic.write(found[1] / FILE, content)
 
@@ -150,21 +147,3 @@ def _place(package: str) -> tuple[Path, Path] | None:
     if spec is None or spec.cached is None or spec.origin is None:
         return None
     return Path(spec.origin).parent, Path(spec.cached).parent
-
-
-def _state(folder: Path) -> int:
-    """A number that another content of the source files does not have: of their names, sizes and times."""
-    state = 0
-    for file, size, time in sorted(entry for top in (folder, HOME) for entry in _sources(str(top))):
-        state = zlib.crc32(f"{file}\0{size}\0{time}\0".encode(), state)
-    return state
-
-
-def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                seen = entry.stat()
-                yield entry.path, seen.st_size, seen.st_mtime_ns
-            elif not entry.name.startswith(("_", ".")) and "." not in entry.name and entry.is_dir():
-                yield from _sources(entry.path)

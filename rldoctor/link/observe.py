@@ -4,7 +4,7 @@
 why}}``; the problems are those of :class:`rldoctor.link.problems.Problem`, ``validated`` says whether code is known
 that validates such a launch, the refusal is what that makes of its settings (:class:`rldoctor.link.refused.Refusal`),
 or None. The engine is among the frameworks where the launch hands it settings or starts a server. What was found is
-kept in the user's cache folder until a file or folder that was read changes."""
+kept in the user's cache folder until a file or folder that was read changes, or rldoctor itself does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rldoctor import __version__
+from rldoctor import atomic, own_sources
 from rldoctor.case import Case, Packages, Unknown
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
@@ -30,7 +29,6 @@ from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots
 
-_FORMAT = 10  # of what the cache keeps
 _KEPT = 64  # results in the cache folder
 
 
@@ -51,7 +49,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     versions = _versions(case.packages)
     key = json.dumps(
         [
-            *(_FORMAT, __version__, sys.version_info[:2], roots, versions),
+            *(own_sources.state(own_sources.HOME), sys.version_info[:2], roots, versions),
             *(entries, [name for _, name in engines], sorted(map(repr, given_settings(case.plan).items()))),
             sorted((case.environment or {}).items()),
         ]
@@ -167,9 +165,7 @@ class _Kept:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             _forget_oldest(self.file.parent.iterdir())
-            with tempfile.NamedTemporaryFile(dir=self.file.parent, delete=False) as temporary:
-                temporary.write(msgspec.json.encode({"result": result, "stamps": stamps}))
-            Path(temporary.name).replace(self.file)
+            atomic.write(self.file, msgspec.json.encode({"result": result, "stamps": stamps}))
         except OSError:
             return
 
