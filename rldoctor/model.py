@@ -189,7 +189,8 @@ class Incident:
     ``failures`` those of each process in the order in which they came, ``unharmed`` the ranks that wrote and did not
     fail. ``run`` of ``runs`` in these files this is;
     ``partial`` says why the log is incomplete. ``node`` is the one on which it ended, where who ended it names it, and
-    ``attempt`` how often it had been started again before (0: never)."""
+    ``attempt`` how often it had been started again before (0: never). ``dated`` are the releases that the line numbers
+    of its tracebacks are those of, where the log names no version: ``trl 1.13.0 to 1.16.0``."""
 
     kind: str
     first_rank: str | None = None
@@ -212,6 +213,7 @@ class Incident:
     attempt: int | None = None
     suspects: tuple[Evidence, ...] = ()
     wordless: bool = False
+    dated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

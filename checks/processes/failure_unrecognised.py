@@ -29,6 +29,7 @@ References
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -348,6 +349,7 @@ _OWN = re.compile(
     r"(?:/[\w.@+=-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
 )
 _PHRASE = 90
+_AROUND = " ,.;:='\""
 # Of a validator's message the sense stands behind its head.
 _VALIDATED = re.compile(r"(?s)\d+ validation errors? for \w+\s+(?P<why>.+?)(?: \[type=|\n\s*For further|$)")
 
@@ -358,12 +360,29 @@ def _search(said: str, package: str = "", release: str = "", function: str = "")
     validated = _VALIDATED.search(said)
     line = f"ValidationError: {' '.join(validated['why'].split())}" if validated is not None else _line(said)
     kind, colon, message = line.partition(": ")
-    part = max(_OWN.split(message if colon else line), key=len, default="").strip(" ,.;:()[]='\"")
-    phrase = part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part
+    part = max(_OWN.split(message if colon else line), key=len, default="").strip(_AROUND)
+    phrase = _closed(part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part)
     kind = kind.rpartition(".")[2] if colon else ""
     words = f"{kind} " if kind and kind not in phrase else ""
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
     return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}" if place else ""))
+
+
+def _closed(phrase: str) -> str:
+    """The longest piece of a phrase in which every bracket has its other half: ``call wandb.login`` of ``call
+    wandb.login(key=[the``; as it is where that is nothing."""
+    ends, open_ = [-1], []
+    for place, letter in enumerate(phrase):
+        if letter in "([{":
+            open_.append(place)
+        elif letter in ")]}":
+            if open_:
+                open_.pop()
+            else:
+                ends.append(place)
+    ends = sorted([*ends, *open_, len(phrase)])
+    pieces = (phrase[first + 1 : last].strip(_AROUND) for first, last in itertools.pairwise(ends))
+    return max(pieces, key=len) or phrase
 
 
 # What services beside the training refuse, by their clients' own words, and the remedy. The training itself is sound,

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import bundle, redact
+from rldoctor import bundle, redact, untrusted
 from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Options, Session, devices_named, own_step
 from rldoctor.redact import marks
+
+# What a log says of itself stands within so many bytes.
+_MOST_OF_A_LOG = 2 << 20
 
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
@@ -130,9 +133,13 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
     # Of another machine, or an assumed one, nobody knows what its shell has.
     # A launch may be a stranger's: of a secret it gets a mark, which it may cut in pieces and print.
     caller = redact.environ(os.environ) if case.environment == environment.select(os.environ) else None
-    found = plans(target, case, options.framework, arguments=options.arguments, caller=caller)
-    if not found:
-        raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
+    try:
+        found = plans(target, case, options.framework, arguments=options.arguments, caller=caller)
+        if not found:
+            raise InputError(f"{target}: starts nothing that rldoctor knows (--framework NAME forces a reading)")
+    except InputError as error:
+        _refuse_log(target, error)
+        raise
     # What lies in the hub's cache here says nothing of an example or of a machine that only left a log.
     environ = os.environ if case.environment is not None else None
     for plan in found:
@@ -148,6 +155,29 @@ def launches(case: Case, options: Options) -> Iterator[Case]:
             unknown = {name: why for name, why in one.unknown.items() if name != "model"}
             one = replace(one, model=known, unknown=unknown)
         yield one
+
+
+def _refuse_log(target: Path, why: InputError) -> None:
+    """Raises :class:`InputError` where what could not be read as a launch is the log of a run: the reader of logs finds
+    a step, an end or a failure in it. A file that says what it is, by its ending or its first line, is no log."""
+    from rldoctor.formats.kinds import is_named
+    from rldoctor.logs.triage import triage_text
+
+    if is_named(target) or not untrusted.is_file(target):
+        return
+    with target.open("rb") as opened:
+        text = opened.read(_MOST_OF_A_LOG).decode(errors="replace")
+    try:
+        incident = triage_text(text).incident
+    except InputError:  # no text
+        return
+    if text.startswith("#!") or incident is None or incident.kind == "unknown":
+        return
+    if incident.kind == "unfinished" and incident.stage == "start":
+        return
+    raise InputError(
+        f"{target}: looks like a log, and is no launch file: rldoctor triage {target} (read as a launch: {why})"
+    )
 
 
 def _linked(case: Case, session: Session) -> Case:

@@ -18,8 +18,7 @@ _SUFFIXES = {
 
 def kind_of(source: Source) -> str:
     """``notebook``, ``python``, ``yaml``, ``toml``, ``make``, ``just`` or ``shell``."""
-    path = Path(source.file)
-    named = _SUFFIXES.get(path.suffix.lower()) or _NAMES.get(path.name.lower())
+    named = _named(Path(source.file))
     if named is not None:
         return named
     if _SHELL_LINE.search(source.text[:2000]):
@@ -28,3 +27,12 @@ def kind_of(source: Source) -> str:
     if first and first[0].startswith("#!") and "python" in first[0]:
         return "python"
     return "yaml" if re.match(r"(\s*#.*\n|\s*\n|---\s*\n)*[\w.-]+:(\s|$)", source.text) else "shell"
+
+
+def is_named(path: Path) -> bool:
+    """Whether the name of a file says which kind it is."""
+    return _named(path) is not None
+
+
+def _named(path: Path) -> str | None:
+    return _SUFFIXES.get(path.suffix.lower()) or _NAMES.get(path.name.lower())

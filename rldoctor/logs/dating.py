@@ -42,12 +42,14 @@ def version_of(releases: tuple[str, ...]) -> str | None:
     return bases.pop() if len(bases) == 1 else None
 
 
-def said(dates: Mapping[str, tuple[str, ...]], root: LoggedException | None) -> Iterator[str]:
-    """Notes: the releases, and that later ones do not have the function that raised."""
-    if dates:
-        spans = ((package, releases[0], releases[-1]) for package, releases in dates.items())
-        named = (f"{package} {first if first == last else f'{first} to {last}'}" for package, first, last in spans)
-        yield f"the traceback's line numbers are those of {', '.join(named)}"
+def spans(dates: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The releases that fit, of each package: ``trl 1.13.0 to 1.16.0``."""
+    ends = ((package, releases[0], releases[-1]) for package, releases in dates.items())
+    return tuple(f"{package} {first if first == last else f'{first} to {last}'}" for package, first, last in ends)
+
+
+def said(root: LoggedException | None) -> Iterator[str]:
+    """A note that releases after the ones that fit do not have the function that raised."""
     inner = root.frames[-1] if root is not None and root.frames else None
     position = _position(inner) if inner is not None else None
     table = _table(_named(position)) if position is not None else None

@@ -13,7 +13,7 @@ from rldoctor.catalogue.check import Check, Kind
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
-from rldoctor.logs.dating import said
+from rldoctor.logs.dating import said, spans
 from rldoctor.logs.endings import ended
 from rldoctor.logs.events import events_of
 from rldoctor.logs.incident import first_failure, log_run
@@ -196,7 +196,8 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
-    notes = tuple(said(logged.dated, logged.root))
+    incident = replace(incident, dated=spans(logged.dated))
+    notes = tuple(said(logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known
 
 

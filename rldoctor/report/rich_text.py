@@ -29,8 +29,11 @@ MOST_WHOLE = 3
 MOST_HEADS = 8
 MOST_EVIDENCE = 3
 LONGEST_EVIDENCE = 160
+# Of a run: the fix and another one, without what they cost.
+MOST_FIXES_OF_A_LOG = 2
+LONGEST_EVIDENCE_OF_A_LOG = 120
 # Where packages are, and where Ray unpacks what a job was submitted with.
-_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|working_dir_files/_ray_pkg_\w+)/")
+_INSTALLED = re.compile(r"^\S*/(?:(?:site|dist)-packages|working_dir_files/_ray_pkg_\w+)/")
 
 
 def render(report: Report, terminal: bool | None = None, detail: Detail = Detail.USUAL) -> str:
@@ -60,8 +63,10 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
         _print_rest(console, report)
         for one in report.exhibits:
             print_pictures(console, one)
-    # The evidence of a log's finding names the log.
-    is_named = report.incident is not None and report.target in {e.source for f in findings[:1] for e in f.evidence}
+    # The first line of a failed run names a line of its log.
+    is_named = report.incident is not None and any(
+        at is not None and words.is_in(at, report.target) for at in map(words.located, findings[:1])
+    )
     if findings and not words.is_well(report) and not is_named:
         console.print(Text(f"judged: {report.target}", style="dim"))
     console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))
@@ -78,7 +83,10 @@ def _print_findings(console: Console, report: Report, findings: list[Finding], d
         shown = words.beside(finding, findings[0]) if beside else words.head(finding, None if number else incident)
         console.print(Text(shown, style="dim" if beside else COLOUR[finding.severity]))
         if number < whole:
-            _print_finding(console, finding, detail)
+            if incident is not None and detail is not Detail.ALL:
+                _print_cause(console, finding, report)
+            else:
+                _print_finding(console, finding, detail)
         elif incident is None and finding.fixes:
             _print_in_one_line(console, finding.fixes[0], f"fix: {finding.fixes[0].title}")
         if number == 0 and incident is not None:
@@ -104,17 +112,38 @@ def _print_finding(console: Console, finding: Finding, detail: Detail) -> None:
         _indented(console, Text(finding.url, style="blue"))
 
 
+def _print_cause(console: Console, finding: Finding, report: Report) -> None:
+    """What explains a run, on the lines that a screen of 80 columns has for it; all of it comes with -v."""
+    for case in finding.cases:
+        _indented(console, Text(f"in {case}", style="dim"))
+    said = words.head(finding)
+    untold = [evidence for evidence in finding.evidence if " ".join(evidence.text.split()) not in said]
+    for evidence in untold[:MOST_EVIDENCE]:
+        where = words.source_in(evidence, report.target)
+        text = _shortened(_INSTALLED.sub("", evidence.text), LONGEST_EVIDENCE_OF_A_LOG)
+        _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
+    for number, fix in enumerate(finding.fixes[:MOST_FIXES_OF_A_LOG]):
+        if number == 0:
+            _print_fix(console, fix, costs=False)
+        else:
+            _print_in_one_line(console, fix, words.alternative(fix.title), costs=False)
+
+
+def _shortened(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
 def _print_evidence(console: Console, evidence: Evidence, detail: Detail) -> None:
-    text = evidence.text
-    if detail is not Detail.ALL:
-        text = " ".join(text.split())
-        text = text if len(text) <= LONGEST_EVIDENCE else f"{text[:LONGEST_EVIDENCE]}..."
+    text = evidence.text if detail is Detail.ALL else _shortened(evidence.text, LONGEST_EVIDENCE)
     where = words.source(evidence)
     _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
 
 
-def _print_fix(console: Console, fix: Fix) -> None:
-    parts = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "")
+def _print_fix(console: Console, fix: Fix, costs: bool = True) -> None:
+    """A fix with all that there is to copy; without its ``costs`` it says where they stand."""
+    unsaid = "side effects: -v" if fix.side_effects and not costs else ""
+    parts = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "", unsaid)
     said = "; ".join(part for part in parts if part)
     _indented(console, Text(f"fix{f' ({said})' if said else ''}: {fix.title}", style="green"))
     for edit in fix.edits:
@@ -122,17 +151,17 @@ def _print_fix(console: Console, fix: Fix) -> None:
         _verbatim(console, f"{where}{words.spelled(edit)}")
     for command in words.commands(fix):
         _verbatim(console, command)
-    if fix.side_effects:
+    if fix.side_effects and costs:
         _indented(console, Text(f"side effects: {fix.side_effects}", style="dim"), 4)
 
 
-def _print_in_one_line(console: Console, fix: Fix, title: str) -> None:
+def _print_in_one_line(console: Console, fix: Fix, title: str, costs: bool = True) -> None:
     """A fix in one line, after its title as it is said here."""
     texts = words.copied(fix)
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""
-    effects = f" (side effects: {fix.side_effects})" if fix.side_effects else ""
+    effects = f" (side effects: {fix.side_effects if costs else '-v'})" if fix.side_effects else ""
     _indented(console, Text(f"{title}{how}{effects}", style="green"))
     for text in () if joined else texts:
         _verbatim(console, text)
@@ -163,6 +192,8 @@ def _print_incident(console: Console, incident: Incident, cause: Finding, detail
     own = incident.user_frame
     for frame in (*((own,) if own and own not in frames else ()), *frames):
         _indented(console, Text(f"at {_INSTALLED.sub('', frame)}", style="dim"))
+    if incident.dated and detail is Detail.ALL:
+        _indented(console, Text(f"the line numbers are those of {', '.join(incident.dated)}", style="dim"))
     if incident.partial:
         console.print(Text(f"partial: {incident.partial}", style="yellow"))
 

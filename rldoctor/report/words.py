@@ -138,6 +138,19 @@ def source(evidence: Evidence) -> str:
     return f"{path}:{evidence.line}" if evidence.line else path
 
 
+def source_in(evidence: Evidence, target: str) -> str:
+    """The same for the log or the folder of logs that is judged, whose name the reader has just typed."""
+    if evidence.source is None or evidence.line is None or not is_in(evidence, target):
+        return source(evidence)
+    path = PurePath(evidence.source)
+    return f"{path.name if path == PurePath(target) else path.relative_to(target)}:{evidence.line}"
+
+
+def is_in(evidence: Evidence, target: str) -> bool:
+    """Whether a piece of evidence is of the file or folder that is judged."""
+    return evidence.source is not None and PurePath(evidence.source).is_relative_to(target)
+
+
 def linkable(url: str) -> bool:
     """Whether the page may make a link of a finding's URL: a plugin, or a report of somebody else, may say
     ``javascript:``."""

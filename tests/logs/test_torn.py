@@ -148,7 +148,7 @@ def test_a_traceback_without_its_end_says_where_it_is_cut_and_what_to_add() -> N
     (found,) = triage_text("Traceback (most recent call last):\n" + text).findings
     assert (found.code, found.message.partition(" (")[0]) == ("RLD900", "a traceback is cut off in _step")
     assert "lines that follow" in found.fixes[0].title
-    assert found.fixes[1].title == 'search for "outputs = step(batch", raised by _step of trl'
+    assert found.fixes[1].title == 'search for "outputs = step(batch)", raised by _step of trl'
 
 
 def test_code_that_is_cut_off_within_the_users_own_has_not_raised() -> None:

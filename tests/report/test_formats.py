@@ -170,12 +170,41 @@ CRASH = Incident(
 def test_in_a_log_the_cause_comes_first_then_what_followed_from_it_and_frames_last() -> None:
     shown = report.renderer("rich")(replace(REPORT, target="run.log", incident=CRASH)).splitlines()
     assert shown[0] == f"failed: RLD202 (rank 3, rollout, step 12 of 100, run.sh:7): {BUDGET.message}"
-    after = shown.index("    side effects: more activation memory during prefill") + 1
+    after = shown.index("    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240") + 1
     assert shown[after : after + 3] == [
         "  then: RuntimeError: Connection closed by peer (rank 0, rank 1 and 60 more), and 1 more kind of failure",
         "  at /home/me/train.py:8 in main",
         "  at vllm/core/scheduler.py:702 in _schedule",
     ]
+
+
+def test_in_a_log_costs_further_fixes_and_what_the_first_line_says_already_come_with_v() -> None:
+    message = "no vLLM server listens at port 8000"
+    cause = replace(
+        BUDGET,
+        message=message,
+        evidence=(
+            Evidence(text=message, source="logs/rank0.txt", line=7),
+            Evidence(text="Connection refused " * 20, source="logs/rank0.txt", line=9),
+        ),
+        fixes=(
+            *BUDGET.fixes,
+            Fix(title="start it first", commands=("trl vllm-serve",), side_effects="a GPU of its own"),
+            Fix(title="or train without it"),
+        ),
+    )
+    incident = replace(CRASH, dated=("trl 1.13.0 to 1.16.0",))
+    crashed = replace(REPORT, target="logs", ranked=(cause,), incident=incident, notes=())
+    assert report.renderer("rich")(crashed).splitlines()[:5] == [
+        f"failed: RLD202 (rank 3, rollout, step 12 of 100, rank0.txt:7): {message}",
+        f"  rank0.txt:9  {('Connection refused ' * 20)[:120]}...",
+        "  fix (--fix applies it; side effects: -v): raise the token budget to the context length",
+        "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
+        "  or start it first: trl vllm-serve (side effects: -v)",
+    ]
+    everything = report.renderer("rich", detail=Detail.ALL)(crashed)
+    for text in ("more activation memory", "a GPU of its own", "or train without it", "trl 1.13.0 to 1.16.0"):
+        assert text in everything and text not in report.renderer("rich")(crashed)
 
 
 def test_what_followed_from_the_cause_is_no_second_error() -> None:

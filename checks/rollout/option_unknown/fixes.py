@@ -90,10 +90,10 @@ def in_place(option: RefusedValue) -> Iterator[Fix]:
 
 
 def renamed(option: UnknownOption, right: str, sure: bool = False) -> Fix:
-    """The same value under another name: safe where tables show both for one meaning (``sure``), or where the name is a
-    misspelling of the other in the same section."""
+    """The same value under another name, which the edit spells: safe where tables show both for one meaning (``sure``),
+    or where the name is a misspelling of the other in the same section."""
     return Fix(
-        title=f"write {as_written(option, right)} instead of {option.key}",
+        title=f"rename {option.key}",
         applicability=Applicability.SAFE if sure or _same_word(option.key, right) else Applicability.UNSAFE,
         edits=(Edit(option=f"native.{option.key}", value=right),),
     )

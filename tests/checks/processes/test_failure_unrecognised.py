@@ -212,3 +212,17 @@ def test_ranks_that_do_well_or_fail_for_a_known_reason_are_quiet() -> None:
     assert only.message.startswith("vLLM 0.11.0")
     unstarted = judged_among_all(check, ranks({"ended": "absent"}, {"ended": "absent"}))
     assert "torchrun did not run its ranks here: torchrun: no port" in str(unstarted.reason)
+
+
+@pytest.mark.parametrize(
+    ("message", "phrase"),
+    [
+        ("no key (no-tty). call login(key=[your_key])", "no key (no-tty). call login(key=[your_key])"),
+        ("the sampler (of the second kind, asked '/srv/models/one/of/many') gave up", "of the second kind, asked"),
+        ("batches) that are left", "that are left"),
+    ],
+)
+def test_what_to_search_for_has_no_half_of_a_bracket(message: str, phrase: str) -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/acme/core.py", line 3, in step\n    go()'
+    report = triage_text(f"Traceback (most recent call last):\n{frame}\nRuntimeError: {message}\n")
+    assert f'"{phrase}"' in report.findings[0].fixes[-1].title

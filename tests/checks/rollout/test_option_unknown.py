@@ -208,7 +208,7 @@ def test_the_name_that_was_meant_is_written_as_the_launch_writes_names() -> None
     typo = replace(TYPO, key="--max-num-batchd-tokens", nearest=("max_num_batched_tokens",), form=Form.OPTION)
     (finding,) = judge_one(check, with_unknown(typo)).findings
     assert finding.message.endswith("did you mean --max-num-batched-tokens?")
-    assert finding.fixes[0].title == "write --max-num-batched-tokens instead of --max-num-batchd-tokens"
+    assert finding.fixes[0].title == "rename --max-num-batchd-tokens"
     (finding,) = judge_one(check, with_unknown(replace(typo, key="--max_num_batchd_tokens"))).findings
     assert finding.message.endswith("did you mean --max_num_batched_tokens?")
 
@@ -217,7 +217,7 @@ def test_a_misspelled_name_that_is_dropped_is_named_too() -> None:
     dropped = replace(TYPO, key="num_generation", nearest=("num_generations",), ignored=True, why="TRL drops it")
     (finding,) = judge_one(check, with_unknown(dropped)).findings
     assert finding.message.endswith("does not apply num_generation: TRL drops it; did you mean num_generations?")
-    assert [fix.title for fix in finding.fixes] == ["write num_generations instead of num_generation"]
+    assert [fix.title for fix in finding.fixes] == ["rename num_generation"]
     (finding,) = judge_one(check, with_unknown(replace(dropped, key="num_workers"))).findings
     assert finding.message.endswith("TRL drops it")
     assert [fix.title for fix in finding.fixes] == ["take num_workers out, which has no effect here"]
