@@ -23,7 +23,7 @@ _CERTAIN = tuple(
         rf"(?<![\w-])(?:-[a-zA-Z]{{0,6}}u|--user|--proxy-user)[ \t=]{{1,4}}{_USER}{_VALUE}",
         rf"\b(?:machine\s{{1,4}}\S{{1,200}}|default)\s{{1,40}}login\s{{1,4}}\S{{1,200}}\s{{1,40}}password\s{{1,4}}{_VALUE}",
         # How openssl is given one, where the words of its command stand one by one.
-        r"\Apass:(?P<value>[^\s\"'`:]{4,256})\Z",
+        r"\Apass:(?P<value>(?=[a-z_-]*[^a-z_-])[^\s\"'`:]{4,256})\Z",
         rf"::add-mask::(?!\$){_VALUE}",
         rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
         rf"(?:(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("

@@ -23,7 +23,7 @@ def _set(text: str) -> frozenset[str]:
 _ALWAYS = _set(
     "secret secrets password passwords passwd passphrase credential credentials bearer cookie cookies authorization "
     "creds jwt webhook webhooks passcode pswd sshpass dockerconfigjson identitytoken masterauth passwort kennwort psk "
-    "jsessionid phpsessid sessid"
+    "jsessionid phpsessid sessid passin passout"
 )
 # Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
 # dictionaries and of texts, too.

@@ -387,6 +387,11 @@ def test_a_folder_may_be_called_by_a_name_and_a_value(secret: str) -> None:
     assert redact.text(f'search for "{secret}/model/x not found"') == 'search for "<removed:token>/model/x not found"'
 
 
+def test_one_of_several_cookies_is_known_alone() -> None:
+    redact.text("Set-Cookie: PHPSESSID=Zq81xxyy77wwvv55; Path=/; theme=dark-mode; HttpOnly")
+    assert redact.text("session Zq81xxyy77wwvv55 in dark-mode") == "session <removed:Set-Cookie> in dark-mode"
+
+
 def test_what_stands_before_a_path_is_remembered_alone() -> None:
     assert redact.text("token=Zq81xxyy77wwvv55/x") == "token=<removed:token>"
     assert redact.text("401 for Zq81xxyy77wwvv55") == "401 for <removed:token>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice, takewhile
 
 from rldoctor import redact
 from rldoctor.formats.shell.reader import Word
@@ -16,24 +17,50 @@ _OPTION = re.compile(r"-|[\w.+~]+=")
 def without_phrase(before: Sequence[Word], written: str, words: list[Word]) -> list[Word]:
     """The words that one word of a script becomes, with marks in place of those of a pass phrase: what a variable with
     the name of a secret holds, and what stands behind an option with one. Options in such a variable stay."""
-    expanded = _EXPANDED.fullmatch(written) if len(words) > 1 else None
-    if expanded is None or any(word.open for word in words):
+    if len(words) < 2 or any(word.open for word in words):
         return words
+    expanded = _EXPANDED.fullmatch(written)
     texts = [word.text for word in words]
-    key = expanded["key"]
+    key = expanded["key"] if expanded else None
     if key:
         texts[0] = texts[0].removeprefix(f"{key}=")
+    if expanded is None or any(map(_OPTION.match, texts)):
+        return _without_held(words)
     option = key or (before[-1].text if before and before[-1].text[:1] == "-" else "")
     variable = expanded["name"] or expanded["braced"]
     phrase = " ".join(texts)
-    if any(map(_OPTION.match, texts)):
-        return words
-    if redact.is_secret_option(variable, phrase):
-        name = variable
-    elif option and redact.is_secret_option(option, phrase):
-        name = option
-    else:
-        return words
+    name = next((name for name in (variable, option) if name and redact.is_secret_option(name, phrase)), None)
+    return _hidden(name, key, texts, words) if name else words
+
+
+def _without_held(words: list[Word]) -> list[Word]:
+    """The same for options that one variable holds, of which one was given another variable:
+    ``OPTIONS="a.password=$NOTE --x"``."""
+    kept: list[Word] = []
+    while len(kept) < len(words):
+        word = words[len(kept)]
+        key, sign, value = word.text.partition("=")
+        option = key if sign else kept[-1].text if kept else ""
+        further: list[Word] = []
+        if _comes_from_a_variable(word) and (sign or option[:1] == "-"):
+            further = list(takewhile(_may_be_a_rest, islice(words, len(kept) + 1, None)))
+        texts = [value if sign else word.text, *(one.text for one in further)]
+        if further and redact.is_secret_option(option, " ".join(texts)):
+            kept += _hidden(option, key if sign else None, texts, [word, *further])
+        else:
+            kept.append(word)
+    return kept
+
+
+def _may_be_a_rest(word: Word) -> bool:
+    return _comes_from_a_variable(word) and not _OPTION.match(word.text)
+
+
+def _comes_from_a_variable(word: Word) -> bool:
+    return bool(word.pieces) and not word.pieces[-1].literal
+
+
+def _hidden(name: str, key: str | None, texts: Sequence[str], words: Sequence[Word]) -> list[Word]:
     redact.remember_phrase(name, texts)
     hidden = redact.mark(name)
     return [_marked(f"{key}={hidden}" if key else hidden, words[0]), *(_marked(hidden, word) for word in words[1:])]

@@ -26,6 +26,14 @@ def nothing_known() -> None:
         ),
         ("N='walrus dances'\nrun a.password=$N", ["run", "a.password=<removed:password>", "<removed:password>"]),
         ("DB_PASS='walrus dances'\nrun +note=$DB_PASS", ["run", "+note=<removed:DB_PASS>", "<removed:DB_PASS>"]),
+        (
+            "N='walrus dances'\nA=\"a.password=$N x=1\"\nrun $A",
+            ["run", "a.password=<removed:password>", "<removed:password>", "x=1"],
+        ),
+        (
+            "N='walrus dances'\nA=\"--password $N --x\"\nrun $A",
+            ["run", "--password", "<removed:password>", "<removed:password>", "--x"],
+        ),
     ],
 )
 def test_words_of_a_phrase(text: str, expected: list[str]) -> None:
@@ -43,6 +51,8 @@ def test_words_of_a_phrase(text: str, expected: list[str]) -> None:
         ("MAX_TOKENS='16 32'\nrun --max-tokens $MAX_TOKENS", ["run", "--max-tokens", "16", "32"]),
         ("EXTRA='a.b=1 c.d=2'\nrun --password $EXTRA", ["run", "--password", "a.b=1", "c.d=2"]),
         ("N='walrus dances'\nrun --password \"$N\"", ["run", "--password", "walrus dances"]),
+        ("A='--password walrus config.yaml'\nrun $A", ["run", "--password", "walrus", "config.yaml"]),
+        ("N='walrus dances'\nA=\"--x $N\"\nrun $A", ["run", "--x", "walrus", "dances"]),
         ("N='walrus dances'\nrun --note $N", ["run", "--note", "walrus", "dances"]),
     ],
 )
