@@ -82,6 +82,9 @@ class _Search:
             if path is None and isinstance(own, str):
                 path = str(PurePosixPath(launch.python.source.file).parent / own)
         folders = [_relative(folder) for folder in (path, more) if folder is not None]
+        if path is not None and not path.startswith("/") and launch.entry.endswith(".py"):
+            # initialize(config_path=...) looks beside the script that calls it.
+            folders.append(str(PurePosixPath(launch.entry).parent / folders[0]))
         search = _Search(launch, folders or ([""] if name is not None else []), name)
         search.extend(arguments)
         return search

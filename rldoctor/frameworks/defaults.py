@@ -44,15 +44,25 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
         return None
     if options.known(key) is not False:
         return options.doubtful(key)
-    if native.form is Form.OPTION and options.completed(key) is not None:
+    # Of several that it is the start of, argparse takes none, and stops even where what it leaves over is dropped.
+    starting = options.starting(key) if native.form is Form.OPTION else []
+    if len(starting) == 1:
         return None
     before = native.key[: len(native.key) - len(key)]
-    meant = options.nearest(key) or [name for name in translated(dialect, key) if options.known(name) is True]
+    meant = starting or options.nearest(key)
+    meant = meant or [name for name in translated(dialect, key) if options.known(name) is True]
     nearest = tuple(before + name for name in meant)
     since, until = other_releases(launch, group or "", key)
-    unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not options.rejects)
+    unknown = native.as_unknown(owner=options.source, nearest=nearest, ignored=not (options.rejects or starting))
     here = _renamed(dialect, launch, group or "", key) if since or until else None
-    return replace(unknown, since=since, until=until, renamed=None if here is None else before + here, exact=exactly)
+    return replace(
+        unknown,
+        since=since,
+        until=until,
+        renamed=None if here is None else before + here,
+        exact=exactly,
+        ambiguous=bool(starting) and not (since or until),
+    )
 
 
 def _declared_as(native: Native, options: OptionSet) -> str | None:

@@ -70,6 +70,8 @@ class Dialect:
     """Whether new options are spelled ``--max-model-len``; underscores otherwise. Both are read either way."""
     booleans: ClassVar[Boolean] = Boolean.VALUE
     """How a boolean option is written on the command line, unless its rule says otherwise."""
+    units: ClassVar[bool] = False
+    """Whether its command reads more for a number than Python does (``16k``, ``auto``)."""
     composes: ClassVar[bool] = False
     """Whether Hydra composes its configuration, in struct mode: a new key needs a ``+``, a known one refuses it."""
     signs: ClassVar[bool] = True
@@ -364,6 +366,10 @@ class Dialect:
         places = {(value.file, value.line, value.key) for value in draft.refused}
         if refused is not None and (refused.file, refused.line, refused.key) not in places:
             draft.refused.append(refused)
+
+    def leaves(self, launch: Launch) -> bool:
+        """Whether the launch's command drops the words that its parser has no option for, and goes on."""
+        return False
 
     def is_part(self, launch: Launch, key: str) -> bool:
         """Whether a key that the version declares is part of this launch's configuration, so that its default holds."""

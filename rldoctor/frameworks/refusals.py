@@ -38,27 +38,34 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     options, option = found
     text = _text(native)
     owned = any(native.key.startswith(prefix) for prefix in dialect.owners)
-    held = options.validates or (options.abbreviations and native.form is Form.OPTION)
-    if text is None or not (held or (owned and option.name in _HELD_BY_THE_ENGINE)):
+    parsed = options.abbreviations and native.form is Form.OPTION
+    miscounted = _miscounted(dialect, launch, native, option) if parsed and not owned and not dialect.units else None
+    if miscounted is None and (
+        text is None or not (options.validates or parsed or (owned and option.name in _HELD_BY_THE_ENGINE))
+    ):
         return None
     rule = dialect.rule(native.key)
     refused: dict[str, Any] = {
         "key": native.spelled or native.key,
-        "value": text,
         "file": native.file,
         "line": native.line,
         "form": native.form,
         "owner": options.source,
         "option": None if rule is None else rule[0],
     }
+    if miscounted is not None:
+        return RefusedValue(value=miscounted, takes=_takes(option), **refused)
+    refused["value"] = text = text or ""
     if option.choices is not None and "|" not in option.type:
         allowed = {_plain(choice) for choice in option.choices}
         if text in allowed or (text.lower() in ("none", "null") and "?" in option.type):
             return None
         likest = sorted(option.choices, key=lambda choice: -SequenceMatcher(None, _plain(choice), text).ratio())
         return RefusedValue(accepted=tuple(likest), **refused)
-    if option.choices is None and native.form is Form.OPTION and (takes := _misread(option, text, dialect.booleans)):
-        return RefusedValue(takes=takes, **refused)
+    if option.choices is None and native.form is Form.OPTION:
+        plain = parsed and not owned and not dialect.units
+        takes = _misread(option, text, dialect.booleans, plain)
+        return RefusedValue(takes=takes, **refused) if takes else None
     return None
 
 
@@ -151,16 +158,34 @@ _NUMBERS: Mapping[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-def _misread(option: Option, text: str, booleans: Boolean) -> str:
-    """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A text without a
-    digit may be a word that the parser knows (``auto``)."""
+def _misread(option: Option, text: str, booleans: Boolean, plain: bool) -> str:
+    """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A parser that hands a
+    number to Python is ``plain``; another may know words (``auto``) and units."""
     kind = option.type.removesuffix("?")
     if kind in _NUMBERS:
         read, words = _NUMBERS[kind]
-        number = bool(re.match(r"[+-]?\.?\d", text)) and not _WITH_UNIT.match(text)
+        number = plain or (bool(re.match(r"[+-]?\.?\d", text)) and not _WITH_UNIT.match(text))
         return words if number and not _is(read, text) else ""
-    if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (*_SWITCH, "none"):
+    if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (_SWITCH if plain else _SWITCH | {"none"}):
         return "true or false"
     if kind == "bool" and booleans is Boolean.FLAG and text.lower() in _SWITCH:
         return "no value: the name alone switches it on"
     return ""
+
+
+def _miscounted(dialect: Dialect, launch: Launch, native: Native, option: Option) -> str | None:
+    """What stands behind an option where that is no word or one too many, as argparse counts them."""
+    kind, value = option.type.removesuffix("?"), native.value
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(word, str) for word in value):
+        one = kind in (*_NUMBERS, "str", "bool")
+        return " ".join(value) if one and not dialect.leaves(launch) else None
+    # The parser of transformers takes no empty list; others may.
+    asks = kind in (*_NUMBERS, "str") or (kind == "list" and dialect.booleans is Boolean.VALUE)
+    return "" if asks and value is True and not _BEFORE.sub("", native.raw) else None
+
+
+def _takes(option: Option) -> str:
+    """How many values the option takes and of which type, in words."""
+    kind = option.type.removesuffix("?")
+    one = "one value or several" if kind == "list" else "one value"
+    return f"{one}, {_NUMBERS[kind][1]}" if kind in _NUMBERS else one

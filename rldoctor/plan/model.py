@@ -81,7 +81,8 @@ class UnknownOption:
     ``owner`` says whose options were looked at; ``ignored`` that the framework goes on without it in place of refusing,
     ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
     the one that took it away; ``renamed`` this version's name for it, where tables show both for one meaning; ``exact``
-    that its parser takes a name as it is declared alone, with its dashes or underscores."""
+    that its parser takes a name as it is declared alone, with its dashes or underscores; ``ambiguous`` that it is the
+    start of all in ``nearest``, of which a parser that completes names takes none."""
 
     key: str
     file: str
@@ -95,6 +96,7 @@ class UnknownOption:
     until: str | None = None
     renamed: str | None = None
     exact: bool = False
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,92 @@ def test_a_command_refuses_what_is_none_of_the_declared_choices(
 def test_a_value_that_the_type_cannot_read(launches: Launches, option: str, takes: str) -> None:
     (found,) = refused(launches, f"swift rlhf --rlhf_type grpo {option}\n", **SWIFT)
     assert found.takes.startswith(takes)
+
+
+TRL = {"trl": "0.24.0", "transformers": "4.57.1"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "takes"),
+    [
+        ("--max_length auto", "auto", "a whole number"),
+        ("--max_length None", "None", "a whole number"),
+        ("--max_length 16k", "16k", "a whole number"),
+        ("--max_length=", "", "a whole number"),
+        ("--learning_rate fast", "fast", "a number"),
+        ("--max_length 1024 2048", "1024 2048", "one value, a whole number"),
+        ("--max_length", "", "one value, a whole number"),
+        ("--output_dir --use_vllm true", "", "one value"),
+        ("--output_dir out put", "out put", "one value"),
+    ],
+)
+def test_argparse_hands_one_word_to_python(launches: Launches, option: str, value: str, takes: str) -> None:
+    (found,) = refused(launches, f"swift rlhf --rlhf_type grpo {option}\n", **SWIFT)
+    assert found.value == value
+    assert found.takes.startswith(takes)
+
+
+@pytest.mark.parametrize(
+    ("option", "fires"), [("--num_generations", True), ("--num_generations 8 9", False), ("--num_generations 8", False)]
+)
+def test_a_command_that_drops_what_is_left_over_drops_a_second_word(
+    launches: Launches, option: str, fires: bool
+) -> None:
+    assert bool(refused(launches, f"trl grpo {option}\n", **TRL)) is fires
+
+
+@pytest.mark.parametrize(("command", "versions"), [("swift rlhf", SWIFT), ("trl grpo", TRL)])
+def test_the_start_of_several_options_is_none(launches: Launches, command: str, versions: dict[str, str]) -> None:
+    (plan,) = launches({"run.sh": f"{command} --vllm_server 1\n"}, **versions)
+    (found,) = plan.unknown
+    assert {"vllm_server_host", "vllm_server_port"} < set(found.nearest)
+    assert not found.ignored
+
+
+# The parser of transformers over fields of the names and types that ms-swift has.
+PARSER = """
+import json, sys
+from dataclasses import dataclass, field
+from typing import Optional
+from transformers import HfArgumentParser
+@dataclass
+class Config:
+    rlhf_type: str = "dpo"
+    num_generations: int = 8
+    max_steps: int = -1
+    max_length: Optional[int] = None
+    learning_rate: float = 1e-6
+    vllm_gpu_memory_utilization: float = 0.9
+    output_dir: Optional[str] = None
+    use_vllm: bool = False
+    reward_funcs: Optional[list[str]] = None
+said = []
+for words in json.load(sys.stdin):
+    try:
+        HfArgumentParser(Config).parse_args_into_dataclasses(words)
+        said.append(True)
+    except (SystemExit, Exception):
+        said.append(False)
+json.dump(said, sys.stdout)
+"""
+
+
+@pytest.mark.engine
+def test_what_the_parser_of_transformers_refuses_is_refused(launches: Launches, patient: Path) -> None:
+    names = ("num_generations", "max_steps", "max_length", "learning_rate", "vllm_gpu_memory_utilization", "output_dir",
+             "use_vllm", "reward_funcs")  # fmt: skip
+    values = ("8", "-1", "0.5", "1e3", "16k", "auto", "None", "t", "yes", "n", "maybe", "8 9", "a b", "", "inf", "1_0")
+    lines = [f"--{name} {value}".strip() for name in names for value in values]
+    lines += [f"--{name}={value}" for name in names for value in values if " " not in value]
+    done = subprocess.run(
+        [patient, "-c", PARSER],
+        input=json.dumps([["--rlhf_type", "grpo", *line.split()] for line in lines]),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = dict(zip(lines, json.loads(done.stdout), strict=True))
+    here = {line: not refused(launches, f"swift rlhf --rlhf_type grpo {line}\n", **SWIFT) for line in lines}
+    assert here == said
 
 
 @pytest.mark.parametrize("more", ["--packing_samples true", "--packing_samples=False"])
@@ -111,6 +199,15 @@ def test_the_finding_names_what_is_taken_and_writes_what_was_meant(tmp_path: Pat
     (finding,) = judge_one(check, launch.cases()[0]).findings
     assert "refuses --vllm_mode colocated: it takes one of colocate, server" in finding.message
     assert finding.fixes[0].applicability is Applicability.UNSAFE
+
+
+def test_the_finding_names_all_that_an_abbreviation_fits(tmp_path: Path) -> None:
+    launch = LaunchFile(tmp_path, "swift rlhf --rlhf_type grpo --model m --vllm_server 1\n", SWIFT)
+    (finding,) = judge_one(check, launch.cases()[0]).findings
+    assert (
+        "cannot tell which of --vllm_server_base_url, --vllm_server_group_port, --vllm_server_host" in finding.message
+    )
+    assert [fix.applicability for fix in finding.fixes] == [Applicability.DISPLAY]
 
 
 @pytest.mark.parametrize(("value", "taken"), [("float8", False), ("fp8_e4m3", True), ("auto", True)])

@@ -129,6 +129,12 @@ def test_every_engine_has_the_pipelines_seed(launches: Launches, release: str, m
     assert plan.value("rollout.spread") == spread
 
 
+def test_the_folder_of_a_configuration_lies_beside_the_script_that_is_started(launches: Launches) -> None:
+    run = "python examples/start_rlvr_pipeline.py --config_path qwen --config_name rlvr\n"
+    (plan,) = launches({"run.sh": run, "examples/qwen/rlvr.yaml": CONFIG}, roll="0.3.0", vllm="0.10.2")
+    assert plan.value("engine.max_model_len") == 8000
+
+
 def test_what_cannot_be_read_of_a_number_is_unknown(launches: Launches) -> None:
     text = CONFIG.replace("dtype: bf16, disable", "lora_target: all-linear, lora_rank: '${oc.env:RANK}', disable")
     (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0")

@@ -44,6 +44,8 @@ def reported(option: UnknownOption) -> str:
         return f"knows no option {option.key}, which came with {option.since}"
     if option.until:
         return f"knows no option {option.key}, which {option.until} took away" + meant
+    if option.ambiguous:
+        return f"cannot tell which of {_all_meant(option)} {option.key} is the start of (`ambiguous option`)"
     return f"knows no option {option.key}" + meant
 
 
@@ -54,6 +56,9 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
     elif option.why and option.ignored and not _misspelled(option):
         yield Fix(title=f"take {option.key} out, which has no effect here")
     if option.why and not _misspelled(option):
+        return
+    if option.ambiguous:
+        yield Fix(title=f"write out one of {_all_meant(option)}")
         return
     right = _meant(option)
     if right is not None:
@@ -104,6 +109,10 @@ def as_written(option: UnknownOption, name: str) -> str:
     if not option.key.startswith("--") or name.startswith("-"):
         return name
     return f"--{name.replace('_', '-') if '-' in option.key[2:] and not option.exact else name}"
+
+
+def _all_meant(option: UnknownOption) -> str:
+    return ", ".join(as_written(option, name) for name in option.nearest)
 
 
 def _misspelled(option: UnknownOption) -> bool:

@@ -15,7 +15,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
-from rldoctor.frameworks.releases import writing
+from rldoctor.frameworks.releases import within, writing
 from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.frameworks.trl.engine import between, engine, placement, start
@@ -196,13 +196,19 @@ class TRL(Dialect):
                 return
         found = len(draft.unknown)
         super().check_known(draft, native)
-        # Before 0.19 TrlParser drops YAML keys that it does not know, trl/scripts/*.py of 0.22 to 0.28 all of them.
+        if len(draft.unknown) == found:
+            return
+        # Before 0.19 TrlParser drops YAML keys that it does not know.
         dropped = native.form is Form.YAML and between(draft, "0", "0.19")
-        left = draft.launch.entry.startswith("trl") and between(draft, "0.22", "0.29")
-        if len(draft.unknown) > found and native.form is not Form.KEYWORD and (dropped or left):
+        dropped = dropped or (self.leaves(draft.launch) and not draft.unknown[-1].ambiguous)
+        if native.form is not Form.KEYWORD and dropped:
             draft.unknown[-1] = replace(
                 draft.unknown[-1], ignored=True, why="TRL drops what its dataclasses do not know"
             )
+
+    def leaves(self, launch: Launch) -> bool:
+        """What trl/scripts/*.py of 0.22 to 0.28 do."""
+        return launch.entry.startswith("trl") and within(launch.version_of("trl"), "0.22", "0.29")
 
     def _complete(self, launch: Launch, key: str) -> bool:
         """Whether it is certain that nobody but the listed dataclasses takes an option of that name."""

@@ -129,6 +129,7 @@ class VLLM(Dialect):
     imports = ("vllm",)
     dashes = True
     booleans = Boolean.PAIRED
+    units = True
     config_options = ("config",)
     calls: ClassVar[Mapping[str, str]] = {
         "LLM": "",

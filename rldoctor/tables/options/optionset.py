@@ -119,11 +119,16 @@ class OptionSet(Mapping[str, Option]):
 
     def completed(self, name: str) -> str | None:
         """The option that the command's parser takes the abbreviation ``name`` for: the only one that starts so."""
+        found = self.starting(name)
+        return found[0] if len(found) == 1 else None
+
+    def starting(self, name: str) -> list[str]:
+        """The options that ``name`` is the start of for the command's parser, which refuses it where they are several;
+        none for a parser that completes nothing."""
         if not self.abbreviations:
-            return None
+            return []
         bare = name.removeprefix("--").replace("-", "_")
-        found = {self._options[o].alias or o for o in self._options if o.startswith(bare) and not o.startswith("-")}
-        return next(iter(found)) if len(found) == 1 else None
+        return sorted({self._options[o].alias or o for o in self._options if o.startswith(bare) and o[0] != "-"})
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """The real names that ``name`` was most likely meant to be, likeliest first: certain ones, else those of some
