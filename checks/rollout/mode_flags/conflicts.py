@@ -137,6 +137,14 @@ def _one_kl_term(plan: RolloutPlan) -> bool:
     return _given(plan, "trainer.algorithm.use_kl_in_reward") is True and in_loss in (None, True)
 
 
+def _is_weight(value: Any) -> bool:
+    """Whether it is a number other than 0, as a file or a command line has it."""
+    try:
+        return value is not None and float(value) != 0
+    except (TypeError, ValueError):
+        return False
+
+
 def _longer_input(plan: RolloutPlan) -> bool:
     """A limit on the input of a single turn that is not the limit on the prompt."""
     limit, prompt = _given(plan, "generator.max_input_length"), plan.value("lengths.prompt")
@@ -480,7 +488,43 @@ WRITTEN = (
                     Fix.unsafe("or estimate advantages without one", {"trainer.algorithm": "grpo"}),
                 ),
             ),
+            Conflict(
+                ("SkyRL",),
+                package,
+                ">=0.2",
+                lambda plan: (plan.value("lora.rank") or 0) > 0 and plan.value("rollout.backend") == "sglang",
+                "adapters with SGLang: SkyRL asserts that the engine is vLLM",
+                ("lora.rank", "rollout.backend"),
+                (
+                    Fix(title="sample with vLLM: generator.backend=vllm"),
+                    Fix(title="or train the whole model: trainer.policy.model.lora.rank=0"),
+                ),
+            ),
         )
+    ),
+    Conflict(
+        ("slime",),
+        "slime",
+        ">=0.1",
+        lambda plan: _is_weight(_given(plan, "kl_coef")) and _is_weight(plan.value("trainer.kl_coefficient")),
+        "kl_coef together with kl_loss_coef: slime asserts that the KL term is in the reward or in the loss",
+        ("kl_coef", "trainer.kl_coefficient"),
+        (
+            Fix(title="keep the term in the loss: take --kl-coef out"),
+            Fix(title="or keep the one in the reward: take --kl-loss-coef out"),
+        ),
+    ),
+    Conflict(
+        ("axolotl",),
+        "axolotl",
+        ">=0.4",
+        lambda plan: plan.value("model.quantization") in ("4bit", "8bit") and not plan.value("lora.enabled"),
+        "a model loaded in 4 or 8 bit without an adapter: axolotl refuses to train quantized weights",
+        ("model.quantization",),
+        (
+            Fix(title="train an adapter: adapter: qlora (lora for 8 bit), with lora_r and lora_alpha"),
+            Fix(title="or take load_in_4bit and load_in_8bit out"),
+        ),
     ),
 )
 

@@ -52,7 +52,25 @@ ASYNC_NEMO = (
     "loss_fn.use_importance_sampling_correction=true policy.generation.colocated.enabled=false"
 )
 
+AXOLOTL = """base_model: Qwen/Qwen2.5-1.5B-Instruct
+rl: grpo
+trl: {use_vllm: true, num_generations: 8, vllm_mode: colocate}
+load_in_4bit: true
+"""
+
 LAUNCHES = [
+    *(
+        Launch(
+            "adapters with SGLang",
+            package,
+            version,
+            SKYRL + "generator.backend=sglang trainer.policy.model.lora.rank=32",
+            ("rank=32", "rank=0"),
+        )
+        for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))
+    ),
+    Launch("kl_coef together", "slime", "0.2.4", SLIME + " --kl-coef 0.01 --kl-loss-coef 0.001", ("0.001", "0.00")),
+    Launch("without an adapter", "axolotl", "0.13.0", AXOLOTL, ("load_in_4bit", "adapter: qlora\nload_in_4bit")),
     *(
         Launch(
             "nothing is left for training",
@@ -331,7 +349,7 @@ LAUNCHES = [
 
 
 def said(folder: Path, launch: Launch, text: str) -> list[str]:
-    name = "train.py" if text.startswith("from ") else "run.sh"
+    name = {"from": "train.py", "base_model:": "grpo.yaml"}.get(text.split()[0], "run.sh")
     file = LaunchFile(folder, text, {launch.package: launch.version}, gpus=8, name=name)
     assert file.cases(), text
     return [finding.message for finding in file.findings(check)]
