@@ -44,6 +44,12 @@ def test_the_configuration_by_itself(launches: Launches) -> None:
     assert plan.unread == () and plan.unknown == ()
 
 
+def test_the_file_tells_whose_a_script_is_that_is_not_at_hand(launches: Launches) -> None:
+    run = "python3 examples/math/gsm8k_rl.py --config {} scheduler.type=local\n"
+    (plan,) = launches({"run.sh": run.format("grpo.yaml"), "grpo.yaml": CONFIG}, areal="1.0.4")
+    assert (plan.framework, plan.value("engine.max_model_len")) == ("AReaL", 32768)
+
+
 def test_no_default_of_vllm_is_said_of_sglang(launches: Launches) -> None:
     (plan,) = launches({"grpo.yaml": CONFIG}, areal="1.0.4", vllm="0.11.0")
     defaults = {n: s for n, s in plan.settings.items() if n.startswith("engine.") and s.source is Source.DEFAULT}

@@ -208,9 +208,17 @@ class AReaL(Deciding):
     derivations = (_placement, _engine, _seeds, _batch, _trainer)
 
     def claims(self, launch: Launch) -> int:
-        """Its launchers and sections; a script of its own is one of rollouts unless it loads another configuration."""
+        """Its launchers and sections, also of the file that a script not at hand is given; a script of its
+        own is one of rollouts unless it loads another configuration."""
         loaded = _configurations(launch)
-        return 0 if loaded and loaded <= _OTHER else super().claims(launch)
+        return 0 if loaded and loaded <= _OTHER else super().claims(launch) or self._by_its_file(launch)
+
+    def _by_its_file(self, launch: Launch) -> int:
+        name = launch.arguments(overrides=True).value("config")
+        if launch.python is not None or not isinstance(name, str) or launch.files.find(name) is None:
+            return 0
+        tree = launch.yaml(name)
+        return 60 if tree is not None and any(map(tree.has, self.keys)) else 0
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """All settings but those of the engine that does not sample."""
