@@ -9,8 +9,10 @@ from itertools import islice, takewhile
 from rldoctor import redact
 from rldoctor.formats.shell.reader import Word
 
-# $NAME alone, or behind key=
-_EXPANDED = re.compile(r"(?:(?P<key>[-+\w.]{1,128})=)?\$(?:\{(?P<braced>\w+)\}|(?P<name>\w+))")
+# $NAME or ${NAME:-words} alone, or behind key=
+_EXPANDED = re.compile(
+    r"(?:(?P<key>[-+\w.]{1,128})=)?\$(?:\{(?P<braced>\w+)(?:\[[@*]\]|:?[-=+?][^{}]*)?\}|(?P<name>\w+))"
+)
 _OPTION = re.compile(r"-|[\w.+~]+=")
 
 

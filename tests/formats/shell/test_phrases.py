@@ -24,6 +24,8 @@ def nothing_known() -> None:
             "PASSWORD_PHRASE='walrus dances'\nrun --note ${PASSWORD_PHRASE}",
             ["run", "--note", "<removed:PASSWORD_PHRASE>", "<removed:PASSWORD_PHRASE>"],
         ),
+        ("run --password ${N:-walrus dances}", ["run", "--password", "<removed:password>", "<removed:password>"]),
+        ("PASSWORDS=(walrus dances)\nrun ${PASSWORDS[@]}", ["run", "<removed:PASSWORDS>", "<removed:PASSWORDS>"]),
         ("N='walrus dances'\nrun a.password=$N", ["run", "a.password=<removed:password>", "<removed:password>"]),
         ("DB_PASS='walrus dances'\nrun +note=$DB_PASS", ["run", "+note=<removed:DB_PASS>", "<removed:DB_PASS>"]),
         (
