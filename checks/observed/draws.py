@@ -178,7 +178,10 @@ def sampled(case: Case) -> Iterator[Job]:
 
 def judged(job: Job) -> list[Draws | Long]:
     """All that was drawn, as far as it can be judged; where draws are wrong without any parameter only those."""
-    found: list[Draws | Long] = [*draws(job), *long(job)]
+    found: list[Draws | Long] = [*draws(job)]
+    # What a run drew wrongly before it was cut short is as wrong.
+    if records(job).get("long") is not None or not any(one.wrong for one in found):
+        found += long(job)
     plain = [one for one in found if one.name == "temperature 1"]
     return plain if any(one.wrong for one in plain) else found
 

@@ -31,6 +31,10 @@ def changes(before: Told, after: Told, noise: Noise) -> Iterator[tuple[str, str]
     seen = _parting(before["seen"], after["seen"], noise)
     if seen is not None:
         yield "what it continues from cached prompts differs", f"a prompt seen before: {seen}"
+    had, has = before.get("free_blocks"), after.get("free_blocks")
+    # The same requests ran before, and none is left.
+    if had is not None and has is not None and has < had:
+        yield "blocks of its KV cache are lost", f"{had} were free while nothing ran, and {has} are"
 
 
 def _parting(before: Told, after: Told, noise: Noise) -> str | None:

@@ -16,6 +16,8 @@ from engine_facts import first
 # Where an engine in this process keeps what drives its ranks: V1, V0.
 EXECUTORS = ("llm_engine.engine_core.engine_core.model_executor", "llm_engine.model_executor")
 CACHES = ("llm_engine.vllm_config.cache_config", "llm_engine.cache_config")
+# Where V1 counts the blocks of its KV cache; V0 tells nobody.
+POOLS = ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",)
 LIMITS = ("llm_engine.vllm_config.model_config.max_model_len", "llm_engine.model_config.max_model_len")
 # Tokens of a prompt that goes through the vocabulary.
 COVERED = 768
@@ -64,6 +66,12 @@ class RunningEngine:
     def block(self) -> int:
         """Tokens of a block of the KV cache."""
         return int(first(self.engine, CACHES).block_size)
+
+    @property
+    def free_blocks(self) -> int | None:
+        """Blocks of the KV cache that no request holds; None where the engine does not tell."""
+        count = getattr(first(self.engine, POOLS), "get_num_free_blocks", None)
+        return None if count is None else int(count())
 
     def tops(self, wanted: int) -> int:
         """How many of the likeliest tokens a request may ask for beside each sampled one: no more than the engine's

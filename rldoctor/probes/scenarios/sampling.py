@@ -15,8 +15,8 @@ from rldoctor.probes.scenarios.agreement import OTHER_TEMPERATURE
 # drawn for each request.
 DRAWS, PATHS = 640, 160
 # Completions and tokens of each: a temperature that is off by a tenth shows where the distribution is that of a real
-# model.
-LONG = (64, 96)
+# model, and one wrong draw in twenty is missed by chance once in ten thousand runs (with 64, once in a hundred).
+LONG = (88, 96)
 # The same for each penalty; fewer of a large vocabulary.
 PENALTIES, PENALTIES_OF_LARGE = (48, 32), (20, 32)
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0

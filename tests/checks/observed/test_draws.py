@@ -82,6 +82,15 @@ def test_draws_that_fit_pass_and_say_what_would_have_shown() -> None:
     assert result.outcome is Outcome.PASS and "of wrong draws would show" in str(result.reason)
 
 
+def test_a_run_that_was_cut_short_tells_what_is_wrong_in_it_and_passes_nothing() -> None:
+    for long_completions in (None, sums()):
+        healthy = case(setting("top_k", KEPT, drawn(KEPT)), ended="stalled", long=long_completions)
+        assert judge_one(outputs_corrupt.check, healthy).outcome is Outcome.NOT_CHECKED
+        assert all_findings(healthy) == []
+    short = tuple(chance / 0.65 if token < 3 else 0.0 for token, chance in enumerate(CHANCES))
+    assert all_findings(case(setting("top_k", KEPT, drawn(short)), ended="stalled", long=None)) == ["RLD404"]
+
+
 def test_a_parameter_that_is_ignored() -> None:
     reported = case(setting("top_k", KEPT, drawn(CHANCES, seed=1)))
     (finding,) = findings(option_unknown.check, reported)

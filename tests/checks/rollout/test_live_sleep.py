@@ -112,6 +112,16 @@ def test_an_engine_whose_random_numbers_begin_anew() -> None:
     assert not observed(sleep_wake.check, reported(after=after(*[{**SAME, "drawn": [1, 2] * 10}] * 3)))
 
 
+def test_an_engine_that_wakes_up_with_fewer_free_blocks() -> None:
+    start, woken = ({**SAME, "free_blocks": count} for count in (2047, 1983))
+    (finding,) = observed(sleep_wake.check, reported(start=start, after=after(start, woken)))
+    assert "blocks of its KV cache are lost (cycle 2" in finding.message
+    assert any("2047 were free while nothing ran, and 1983 are" in one.text for one in finding.evidence)
+    # An engine that does not tell, or one that has more of them than before.
+    assert not observed(sleep_wake.check, reported(start=start, after=after({**SAME, "free_blocks": None})))
+    assert not observed(sleep_wake.check, reported(start=woken, after=after(start)))
+
+
 def test_a_near_tie_that_rounding_turns_is_no_change() -> None:
     assert not observed(sleep_wake.check, reported(after=after(NEAR_TIE, SAME)))
 

@@ -151,6 +151,12 @@ def draws_begin_anew(llm: Any) -> None:
     _after_waking(llm, lambda _: torch.manual_seed(0) and None)
 
 
+def wakes_with_fewer_blocks(llm: Any) -> None:
+    """Each waking loses blocks of the KV cache."""
+    pool = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",))
+    _after_waking(llm, lambda _: pool.get_new_blocks(64) and None)
+
+
 def third_waking_fails(llm: Any) -> None:
     """The third waking raises."""
     cycles = [0]

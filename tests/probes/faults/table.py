@@ -720,6 +720,7 @@ FAULTS = (
     Fault("sleep:woken_wrong_in_parts", "weights that wake up alone come a row late", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:cache_kept_by_name", "empty blocks are found again after sleep", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:gives_back_less_each_time", "each sleep keeps more memory", ("RLD206",), SLEEP, SLEEPS),
+    Fault("sleep:wakes_with_fewer_blocks", "each waking loses blocks of the KV cache", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:draws_begin_anew", "random numbers begin anew after each waking", ("RLD208",), SLEEP, SLEEPS),
     Fault("sleep:third_waking_fails", "the third waking fails", ("RLD208",), SLEEP, SLEEPS),
     Fault("lora:biases_dropped_with_an_adapter", "no biases beside an adapter", ("RLD214",), ("lora",), ADAPTERS),

@@ -3,9 +3,10 @@
 Arguments: ``levels`` (1, 2 or both), ``cycles`` (in all). Records: ``held`` (bytes of the engine's weights and KV
 cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens; ``seen``, a greedy completion
 whose prompt is in the prefix cache: ``token_ids``, ``logprobs`` and ``tops``, see ``traffic.tops``; ``drawn``, the
-tokens of a request without a seed), ``cycles`` (one entry each: ``level``, ``parts`` whether it woke up the weights and
-the cache one after the other, ``asleep`` and ``awake``: free bytes), ``after`` (an entry for the first cycles of each
-level, whole and in parts, and for its last one: ``level``, ``cycle``, ``parts``, ``scores``, ``seen`` and ``drawn``),
+tokens of a request without a seed; ``free_blocks`` of the KV cache while nothing runs, None where the engine does not
+tell), ``cycles`` (one entry each: ``level``, ``parts`` whether it woke up the weights and the cache one after the
+other, ``asleep`` and ``awake``: free bytes), ``after`` (an entry for the first cycles of each level, whole and in
+parts, and for its last one: ``level``, ``cycle``, ``parts`` and all that ``start`` has),
 ``failed`` (``level``, ``cycle``, ``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played),
 ``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
 
@@ -125,4 +126,5 @@ def _reported(running: RunningEngine) -> dict[str, Any]:
         "scores": prompt_logprobs(fixed)[1:],
         "seen": reported,
         "drawn": list(drawn.outputs[0].token_ids),
+        "free_blocks": running.free_blocks,
     }

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import held
-from engine_facts import first
 from running_engine import RunningEngine
 from syncing import Sync, SyncError
 from traffic import Arrival, Trace, drive
@@ -30,8 +29,6 @@ ROUND = 12
 LENGTHS, ABORTED = 3, 9
 SPACING = 2
 CANARY = {"temperature": 0.0, "max_tokens": 16, "logprobs": 1, "ignore_eos": True}
-# Where the number of free blocks stands, V1 and V0.
-POOLS = ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",)
 # A tenth of the steps is quicker than what stands for all of them: what others do on the machine slows down the rest.
 QUICK = 0.1
 Part = Callable[[int], None]
@@ -94,7 +91,6 @@ class _Life:
 
     def window(self, traces: list[Trace], seconds: float) -> dict[str, Any]:
         answers = [answer for trace in traces for answer in trace.answers.values()]
-        count = getattr(first(self.running.engine, POOLS), "get_num_free_blocks", None)
         (canary,) = self.running.generate({"canary": (self.running.prompt(32), CANARY)})
         held.settle()
         steps, self.steps = sorted(self.steps), []
@@ -104,7 +100,7 @@ class _Life:
             **held.held(),
             "shared": self.shared_memory.look(),
             "device": _device_memory(),
-            "free_blocks": None if count is None else int(count()),
+            "free_blocks": self.running.free_blocks,
             "requests": len(answers),
             "aborted": sum(answer["aborted"] for answer in answers),
             "unfinished": sum(not (answer["finish_reason"] or answer["aborted"]) for answer in answers),
