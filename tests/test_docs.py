@@ -173,6 +173,20 @@ def test_what_the_tour_shows_is_what_is_printed(
             assert part in printed
 
 
+@pytest.mark.engine
+def test_what_the_tour_shows_of_a_live_engine_is_what_is_printed(patient: Path, tmp_path: Path) -> None:
+    """The lines of `make doctor`, save for the numbers of this machine and its releases."""
+    ((given, text),) = [one for one in samples() if one[0].startswith("rldoctor check --python .patient")]
+    done = run(*shlex.split(given.replace(".patient/bin/python", str(patient)))[1:], cwd=tmp_path)
+    printed = {_numberless(line) for line in [*done.stdout.splitlines(), *done.stderr.splitlines()]}
+    missing = [line for line in text.splitlines() if _numberless(line) not in printed]
+    assert not missing, done.stdout + done.stderr
+
+
+def _numberless(line: str) -> str:
+    return re.sub(r"\d[\d.]*(?:\+cpu)?", "N", line)
+
+
 def test_formats_and_levels_are_all_described() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", PAGES["formats.md"], re.M)) == set(FORMATS)
     assert {level.label for level in Level} <= set(re.findall(r"^\| `(\w+)` \|", PAGES["tour.md"], re.M))

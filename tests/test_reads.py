@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -19,8 +20,11 @@ from rldoctor.facts.environment import is_allowed
 from rldoctor.flow import examination
 from rldoctor.judge import judge as judge_all
 from rldoctor.judge import judge_one
+from rldoctor.launch.plans import Options, plans
 from rldoctor.plan.evidence import plan_of
+from rldoctor.tables.options import OptionSet
 from tests.cases import GIB, assumed, gpus, host, judged
+from tests.checks.launches import LaunchFile
 from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
@@ -379,3 +383,62 @@ def test_no_pass_says_the_same_of_a_run_without_a_metric_that_it_read(monkeypatc
                         survived.add(f"{check.code} {detector.judge.__name__} {name}")
     assert passed > 20
     assert sorted(survived - BESIDE_METRICS.keys()) == []
+
+
+ROWS = {
+    "verl": "python3 -m verl.trainer.main_ppo data.train_batch_size=128 actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=2 trainer.nnodes=1\n",
+    "trl": "trl grpo --model_name_or_path m --dataset_name d --num_generations 8 --use_vllm true\n",
+    "vllm": "vllm serve m --max-model-len 4096 --dtype bfloat16 --enforce-eager\n",
+}
+
+
+@pytest.mark.parametrize("framework", ROWS)
+def test_no_pass_survives_the_loss_of_an_option_s_row(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where the release lacks the option, nor where nobody knows whether it has it."""
+    file = LaunchFile(tmp_path, ROWS[framework], {"verl": "0.6.0", "trl": "0.24.0", "vllm": "0.11.0"})
+    detectors = [
+        d
+        for d in REGISTRY.checks["RLD219"].detectors
+        if d.judge.__name__ in ("unknown_to_the_release", "value_refused")
+    ]
+    known = Options.known
+    seen: set[str] = set()
+    gone, how = "", ""
+
+    def lesser(self: Options, owner: str, group: str | None) -> OptionSet | None:
+        found = known(self, owner, group)
+        if found is None:
+            return None
+        seen.update(found)
+        rows = {name: option for name, option in found.items() if name != gone}
+        unsure = {gone: Unknown(reason="taken away")} if how == "uncertain" and gone in found else {}
+        return OptionSet(
+            rows,
+            source=found.source,
+            uncertain={**found.uncertain, **unsure},
+            gap=found.gap,
+            outside=found.outside,
+            open_ended=found.open,
+            rejects=found.rejects,
+            abbreviations=found.abbreviations,
+            validates=found.validates,
+        )
+
+    monkeypatch.setattr(Options, "known", lesser)
+
+    def outcomes() -> list[Outcome]:
+        (plan,) = plans(file.path, file.case)
+        return [alone(REGISTRY.checks["RLD219"], one, replace(file.case, plan=plan)).outcome for one in detectors]
+
+    assert outcomes() == [Outcome.PASS, Outcome.PASS]
+    words = {word.lstrip("-").partition("=")[0].replace("-", "_") for word in ROWS[framework].split()}
+    given = sorted(name for name in seen if name.lstrip("-").replace("-", "_") in words)
+    assert len(given) >= 3, given
+    for gone in given:
+        how = "removed"
+        assert outcomes()[0] is Outcome.FINDINGS, gone
+        how = "uncertain"
+        assert outcomes() == [Outcome.NOT_CHECKED, Outcome.NOT_CHECKED], gone
