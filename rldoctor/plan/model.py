@@ -203,6 +203,6 @@ class RolloutPlan:
     def usual(self, name: str, default: Any) -> Any:
         """Like :meth:`value`, but None where even the default is not known: what the launch leaves out may stand in
         what could not be read."""
-        setting = self.settings.get(name)
+        setting = self.get(name)
         hidden = setting is not None and setting.unknown is not None and setting.source is Source.DEFAULT
         return None if hidden else self.value(name, default)
