@@ -102,10 +102,12 @@ MACHINE = Why(
 )
 TIME = Why(
     r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|time exceeded|expired)\b",
-    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out"),
+    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out", " timeout ["),
     (
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
+        # Flyte: "task execution timeout [24h0m0s] expired"
+        rf"\b{_JOB}(?: \w+)? timeout \[[\d.hms]+\] expired\b",
     ),
 )
 AGAIN = Why(r"\b(?:max(?:imum)? (?:restarts|retries)|(?:backoff|retry|restart) limit)\b", _FORMS)
@@ -162,7 +164,7 @@ _CLAUSES = re.compile(r"[:;.] ")
 # Advice, a policy, a count of none, what the engine does to its own requests, and what a process says of itself.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
-    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user|keyboard)\b"
+    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b",
     re.IGNORECASE,
 )

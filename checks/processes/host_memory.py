@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
 
+from ..observed.endings import cut_short
 from ..observed.rollout import describe
 from ..observed.soak import DEVICE, HOST, reach, soaked, trend
 from ..observed.states import MEMORY, tells
@@ -96,7 +97,7 @@ check.signature(
 
 def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
     ended = event.search(r"=>> PBS: job killed: v?mem (\d+)kb exceeded limit (\d+)kb")
-    if ended is None:
+    if ended is None or not cut_short(case, event):
         return None
     used, most = (f"{int(kilobytes) / 1024**2:.1f}" for kilobytes in ended.groups())
     return {"used": used, "most": most}
@@ -160,6 +161,7 @@ check.signature(
 )
 check.signature(
     "TERM_MEMLIMIT: job killed",
+    when=cut_short,
     says="LSF ended the job at its memory limit",
     fixes=(_LESS, _MORE),
 )

@@ -68,12 +68,12 @@ DEATHS: tuple[Death, ...] = (
     # Ray's C++ log (and glog) as a process ends itself.
     _death(
         "Check failed: ",
-        r"(?:\[[^\]]{5,80}\] )?(?:\(\w{1,40}\) )?[\w./-]{1,200}\.(?:cc|h):\d{1,6}:? .{0,200}?Check failed: ",
+        r"(?:\[[^\]]{5,80}\] )?(?:\([\w.]{1,40}\) )?[\w./\\:-]{1,200}\.(?:cc|h):\d{1,6}:? .{0,200}?Check failed: ",
         "Fatal check",
     ),
     _death(
         "Unhandled exception: ",
-        r"(?:\[[^\]]{5,80}\] )?(?:\(\w{1,40}\) )?logging\.cc:\d{1,6}:? Unhandled exception: ",
+        r"(?:\[[^\]]{5,80}\] )?(?:\([\w.]{1,40}\) )?logging\.cc:\d{1,6}:? Unhandled exception: ",
         "Unhandled C++ exception",
     ),
     # What is left of an ActorDiedError that is cut at its head.
@@ -123,6 +123,10 @@ DEATHS: tuple[Death, ...] = (
       for name, number in SIGNALS.items()),
     _death("Exit code:  ", r"\s+Exit code: {2,}(?P<code>[1-9]\d{0,8})$", EXIT_CODE, True),
     _death("Exit Code:  ", r"\s+Exit Code: {2,}(?P<code>[1-9]\d{0,8})$", EXIT_CODE, True),
+    # Nomad's table of a task's events, and Determined of the container of a trial.
+    _death("Exit Message: ", r".{0,120}\bExit Code: (?P<code>[1-9]\d{0,8}), Exit Message: ", EXIT_CODE, True),
+    _death("failed with non-zero exit code: ", r"(?:.{0,200}: )?(?:resources|container) failed with non-zero exit "
+           r"code: (?P<code>[1-9]\d{0,8})(?: \(|$)", EXIT_CODE, True),
     _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
     _death("entrypoint command failed with exit code ",
            r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),

@@ -24,7 +24,8 @@ _GRAVE = ("ERROR", "CRITICAL")
 _ADVICE = re.compile(
     r"(?i:\b(?:if|when|in case|to (?:avoid|prevent|fix)|may|might|please|consider|such as|note that)\b)|Warning:"
 )
-# LSF's report of a job that has ended stands before the job's output; what a program logs has a level.
+# LSF's report of a job that has ended stands before the job's output; what a program logs has a level. A job that
+# says its last words was not ended.
 _AHEAD = re.compile(r"\s*TERM_[A-Z_]+: ")
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
@@ -139,7 +140,7 @@ def _went_on(group: _Group) -> bool:
     """Whether the log shows work behind the last of these lines: steps, answered requests, a trainer's last words."""
     record, event = group.piece.record, group.event
     reported = event.level is None and _AHEAD.match(event.line) is not None
-    return max(record.last_sign, record.last_word) > group.last and not reported
+    return record.last_word > group.last or (record.last_sign > group.last and not reported)
 
 
 def _was_outrun(group: _Group, event: LogEvent, run: LogRun) -> bool:

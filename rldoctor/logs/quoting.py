@@ -23,8 +23,9 @@ _FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])",
 _KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
 # Other fields' names stand before what programs say: ``Message: The node was low on resource``.
 _LABEL = re.compile(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
-# Kubernetes' status in YAML, which is what the cluster says: ``  message: 'The node was low on resource: memory``.
-_STATUS = re.compile(r"\s*(?:- )?message: ['\"][^'\"]*$")
+# What the cluster says: Kubernetes' status in YAML (``  message: 'The node was low on resource: memory``), and Nomad of
+# an end (``Exit Code: 137, Exit Message: "OOM Killed"``).
+_STATUS = re.compile(r"(?:\s*(?:- )?message|.{0,200}\bExit Message): ['\"][^'\"]*$")
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
 _SPEAKER = re.compile(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
 _TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")

@@ -460,6 +460,30 @@ def test_what_lsf_pbs_and_skypilot_say(line: str, code: str, words: str) -> None
     assert found.code == code and words in found.message
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ('2026-03-02T10:00:06Z  Terminated      Exit Code: 137, Exit Message: "OOM Killed"', "RLD604"),  # Nomad
+        ("Last Error: USER::task execution timeout [24h0m0s] expired", "RLD603"),  # Flyte
+        ("resources failed with non-zero exit code: container failed with non-zero exit code: 137", "RLD901"),
+        (
+            "[2026-03-02T10:00:06.417Z] [3fa2b1c0] || INFO: resources failed with non-zero exit code: container "
+            "failed with non-zero exit code: 137 (exit code 137)",
+            "RLD901",  # Determined
+        ),
+        (
+            r"[2026-03-02 10:00:06,014 C 2749 2749] (raylet.exe) C:\ray\raylet\main.cc:113: Check failed: _s.ok()",
+            "RLD900",
+        ),
+        ("[2026-03-02 10:00:06,014 E 2749 2749] (raylet.exe) logging.cc:113: Unhandled exception: class x", "RLD900"),
+    ],
+)
+def test_what_others_say_of_an_end(end: str, code: str) -> None:
+    found = triage_text(BEGUN + end + "\n")
+    assert found.incident is not None and found.incident.kind == "crashed"
+    assert found.findings[0].code == code
+
+
 CUT = """\
 (raylet) A worker died or was killed while executing a task by an unexpected system error. Worker PID: 72
 Traceback (most recent call last):

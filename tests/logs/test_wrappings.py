@@ -17,11 +17,8 @@ from .wrapping import WRAPPINGS, wrapped
 REAL = sorted(Path(__file__).with_name("real").glob("*.log"))
 # Each wrapping is tried on every eighth log, each on others, so that together they see all.
 STRIDE = 8
-# What a wrapping takes away: where the lines of a signal's dump ended; a width of which few lines fill a sample.
-LOST = {
-    ("flattened", "ray_segfault"),
-    ("boxed", "vllm_unknown_arch"),
-}
+# What a wrapping takes away: where the lines of a signal's dump ended.
+LOST = {("flattened", "ray_segfault")}
 Verdict = tuple[str, str | None, str | None]
 
 
@@ -43,6 +40,21 @@ def test_a_failure_is_the_same_in_every_wrapping(name: str) -> None:
     for path in REAL[first::STRIDE]:
         if (name, path.stem) not in LOST:
             assert verdict(wrapped(name, path.read_text("utf-8"))) == plain(path), path.stem
+
+
+def test_a_width_of_which_few_lines_fill_a_sample() -> None:
+    path = Path(__file__).with_name("real") / "vllm_unknown_arch.log"
+    assert verdict(wrapped("boxed", path.read_text("utf-8"))) == plain(path)
+
+
+def test_a_table_in_a_frame_does_not_keep_the_frame() -> None:
+    table = "┏━━━━━━┳━━━━━━┓\n┃ kl   ┃ loss ┃\n┡━━━━━━╇━━━━━━┩\n│ 0.01 │ 0.2  │\n└──────┴──────┘\n"
+    assert verdict(wrapped("boxed", table + REWARD_RAISES)) == verdict(REWARD_RAISES)
+
+
+def test_a_page_that_a_run_prints_is_none_of_its_own() -> None:
+    shown = "reward: the judge answered\n<html>\n<pre>ValueError: no <b>score</b><br>\n</pre>\n</html>\n"
+    assert verdict(shown + HEALTHY) == verdict(HEALTHY)
 
 
 @pytest.mark.parametrize("tasks", ["task 0", "tasks 0-7", "tasks 0,2"])

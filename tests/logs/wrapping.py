@@ -7,6 +7,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections.abc import Callable, Iterable
 
 Lines = list[str]
@@ -64,6 +65,26 @@ def _cloud(i: int, text: str) -> str:
 
 def _loki(i: int, text: str) -> str:
     return json.dumps({"labels": {"app": "rl", "pod": "trainer-0"}, "line": text, "timestamp": _iso(i)})
+
+
+def _of_html(text: str) -> str:
+    """What nbconvert makes of a line, its colours included."""
+    return re.sub(r"\b\w+Error\b", r'<span class="ansi-red-fg">\g<0></span>', html.escape(text, quote=False))
+
+
+def exported(lines: Lines) -> Lines:
+    """A notebook as nbconvert exports it: a page whose outputs keep their lines."""
+    head = ["<!DOCTYPE html>", "<html>", "<head><title>grpo</title>", "<style>", ".ansi-red-fg { color: #E75C58; }"]
+    cell = ['</style></head><body><div class="highlight"><pre>trainer.train()', "</pre></div>"]
+    first, *more = map(_of_html, lines)
+    output = ['<div class="jp-OutputArea-output">', f"<pre>{first}", *more, "</pre>", "</div></body></html>"]
+    return [*head, *cell, *output]
+
+
+def broken(lines: Lines) -> Lines:
+    """A part of a page: each line ends with a break."""
+    first, *more = (f"{_of_html(line)}<br>" for line in lines)
+    return [f"<pre>{first}", *more, "</pre>"]
 
 
 def table(header: Lines, row: Callable[[int, str], Lines], newest_first: bool = False) -> Wrapping:
@@ -167,6 +188,9 @@ WRAPPINGS: dict[str, Wrapping] = {
     "mail twice": each(lambda i, t: f">> {t}"),
     "indented": each(lambda i, t: f"    {t}"),
     "boxed": boxed,
+    "Determined, its containers": each(lambda i, t: f"[{_iso(i)}] [3fa2b1c0] || INFO: {t}"),
+    "an exported notebook": exported,
+    "a page with breaks": broken,
     "Markdown": lambda lines: ["### What happens", "", "It stops:", "", "```shell", *lines, "```", "", "Any idea?"],
     "Markdown, details": lambda lines: ["<details>", "<summary>Log</summary>", "", "```", *lines, "```", "</details>"],
     "colours without ESC": each(lambda i, t: f"[32m{t}[0m"),

@@ -32,9 +32,14 @@ _ELEMENT = (
 _TAG = re.compile(rb"</?" + _ELEMENT + rb"(?: [^<>\n]{0,400})?/?>|<!DOCTYPE html>", re.IGNORECASE)
 _ENDS_LINE = re.compile(rb"<br ?/?>|</(?:div|p|li|tr|pre|h\d)>", re.IGNORECASE)
 _CLOSED = re.compile(rb"</" + _ELEMENT + rb">[ \t\r]*$", re.IGNORECASE)
+_BROKEN = re.compile(rb"<br ?/?>[ \t\r]*$", re.IGNORECASE)
 _FEWEST_ENDS = 3
+# A page as it begins, and text whose lines it keeps: what notebooks are exported as.
+_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
+_KEPT_TEXT = re.compile(rb"<pre(?: [^<>\n]{0,400})?>", re.IGNORECASE)
 # What stands in nearly every log, and never in the text of a page.
 _MARKUP = re.compile(rb'["<>]')
+_BRACKET = re.compile(rb"[<>]")
 _FENCE = re.compile(
     rb"(?m)^[ \t]*(?:\x1b\[[0-9;]*m)*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|"
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
@@ -121,10 +126,24 @@ def elements(lines: Sequence[bytes]) -> Strip | None:
     tagged = sum(1 for line in full if _TAG.match(line.strip()))
     ends = sum(len(_ENDS_LINE.findall(line)) for line in full)
     closed = sum(1 for line in full if _CLOSED.search(line))
-    own_lines = tagged >= _FEWEST_ENDS and closed >= MOST * len(full)
-    if not full or tagged < MOST * len(full) or (not own_lines and ends < max(_FEWEST_ENDS, tagged // 2)):
+    own_lines = tagged >= max(_FEWEST_ENDS, MOST * len(full)) and closed >= MOST * len(full)
+    one_line = tagged >= MOST * len(full) and ends >= max(_FEWEST_ENDS, tagged // 2)
+    broken = sum(1 for line in full if _BROKEN.search(line)) >= max(_FEWEST_ENDS, MOST * len(full))
+    if not full or not (one_line or own_lines or broken or _keeps_text(full)):
         return None
     return _without_elements
+
+
+def _keeps_text(full: Sequence[bytes]) -> bool:
+    """Whether it is a page, or a part of one, with text whose lines it keeps. No program has written anything before
+    such a text; of one without a page around it HTML's own characters are all written as a page has to."""
+    if _PAGE.match(full[0]):
+        return True
+    first = next((i for i, line in enumerate(full[:_FARTHEST]) if _KEPT_TEXT.search(line)), None)
+    if first is None or not _TAG.match(full[first].lstrip()) or any(map(of_program, full[:first])):
+        return False
+    written = sum(1 for line in full if _ENTITY.search(line) or _TAG.search(line))
+    return written > sum(1 for line in full if _BRACKET.search(_TAG.sub(b"", line)))
 
 
 def _without_elements(text: bytes) -> bytes:

@@ -68,8 +68,12 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
             rb"\[(?:[\w.@-]{1,120}@)?\d{1,6},(?:mpirank:)?(?P<rank>\d{1,5})(?:,[\w-]{1,60})?\](?:<std(?:out|err|diag)>)?:"
             rb" ?(?=\S|\s|$)",
         ),
-        # Determined: time, container, rank
-        (MOST, rb"\[(?P<time>" + _ISO + rb")\] (?:[0-9a-f]{6,12} )?(?:\[rank=(?P<rank>\d{1,5})\] )?\|\|(?: |$)"),
+        # Determined: time, container, rank, level
+        (
+            MOST,
+            rb"\[(?P<time>" + _ISO + rb")\] (?:\[?[0-9a-f]{6,12}\]? )?(?:\[rank=(?P<rank>\d{1,5})\] )?\|\|"
+            rb"(?: (?:TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL):(?= )| (?=UNSPECIFIED))?(?: |$)",
+        ),
         # srun --label
         (_NEARLY_ALL, rb" {0,4}(?P<rank>\d{1,4}):(?: |$)"),
         # docker compose
@@ -100,6 +104,7 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
 )
 
 _BARS = "│┃║|"
+_CORNERS, _EDGES = "┌╭╔┏", "─━═"
 _BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$")
 _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
@@ -179,10 +184,13 @@ def boxed(lines: Sequence[bytes]) -> Strip | None:
     """A frame of one column around the whole text; tables of samples have several, and text outside."""
     full = [text for line in lines if (text := text_of(line).strip())]
     inside = [text for text in full if not _BORDER.match(text)]
-    if len(inside) < _FEWEST or any(_SEVERAL_COLUMNS.search(text) for text in full):
-        return None
+    # Of lines that are very wide a sample has few.
+    fewest = 1 if full and full[0][0] in _CORNERS and full[0][1:2] in _EDGES else _FEWEST
     for bar in _BARS:
-        if sum(1 for text in inside if text.startswith(bar)) >= _NEARLY_ALL * len(inside):
+        # A table that the text itself shows stands behind the frame's bar.
+        if any(_SEVERAL_COLUMNS.search(text) for text in full if not text.startswith(bar)):
+            continue
+        if sum(1 for text in inside if text.startswith(bar)) >= max(fewest, _NEARLY_ALL * len(inside)):
             return partial(_unboxed, bar=bar)
     return None
 

@@ -117,6 +117,24 @@ def test_lsfs_report_stands_before_the_output_and_is_no_line_of_a_logger() -> No
     assert finding(check, logged_line + STEPS).severity is Severity.NOTE
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+        "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+        "TERM_OWNER: job killed by owner.",
+        "=>> PBS: job killed: walltime 3630 exceeded limit 3600",
+        "=>> PBS: job killed: mem 65011712kb exceeded limit 62914560kb",
+    ],
+)
+def test_a_run_that_came_to_its_end_was_ended_by_nobody(said: str) -> None:
+    lines = HEALTHY.splitlines(keepends=True)
+    for at in range(len(lines) + 1):
+        diagnosed = triage_text("".join([*lines[:at], f"{said}\n", *lines[at:]]))
+        assert diagnosed.incident is not None
+        assert (diagnosed.incident.kind, diagnosed.findings) == ("finished", ()), at
+
+
 def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
     exited = "srun: error: n7: tasks 0-7: Exited with exit code 1\n"
     assert findings(check, HEALTHY + exited + CANCELLED) == []

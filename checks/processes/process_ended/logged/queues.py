@@ -14,7 +14,7 @@ _LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-description"
 _PBS = "https://openpbs.org"
 _MORE_TIME = (RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",)))
 _RECORDED = (RESUME, Fix(title="see what the server recorded", commands=("tracejob JOB", "qstat -xf JOB")))
-_ended = partial(check.signature, when=nothing_failed_before, silent=True)
+_ended = partial(check.signature, when=cut_short, silent=True)
 
 _ended(
     "TERM_RUNLIMIT: job killed",
