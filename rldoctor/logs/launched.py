@@ -26,7 +26,7 @@ _COMMANDS = (Kind.COMMAND, Kind.OVERRIDES)
 # A program of a command that is known by its overrides alone.
 _UNNAMED = "python main.py"
 _ASSIGNED = re.compile(r"(\w+)=(.*)")
-_MAPPING = re.compile(r"\w+:\n")
+_MAPPING = re.compile(r"\w+:(?: [^\n]+)?\n")
 
 
 def launched(pieces: Sequence[Slice], case: Case, framework: str | None) -> RolloutPlan | None:

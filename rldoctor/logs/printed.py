@@ -16,8 +16,8 @@ _MOST_LINES = 2500
 _MOST_CHARACTERS = 256 << 10
 # Of one log. Every rank and every replica may print its own.
 MOST = 200
-# A mapping in YAML, whose lines follow the first key; what is no deeper and no key is not part of it.
-_MAPPING = re.compile(r"[A-Za-z_]\w*:$")
+# A mapping in YAML, whose lines follow the first key and its value; what is no deeper and no key is not part of it.
+_MAPPING = re.compile(r"[A-Za-z_]\w*:(?: \S.*)?$")
 _IN_MAPPING = re.compile(r"\s+\S|- |[A-Za-z_]\w*:(?: |$)")
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 

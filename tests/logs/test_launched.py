@@ -192,6 +192,43 @@ def test_a_configuration_that_skyrl_prints_in_yaml(process: str) -> None:
     assert plan.settings["batch.generations"].line == 7
 
 
+ROLL = """\
+exp_name: qwen2.5-7B-rlvr-config
+seed: 42
+num_gpus_per_node: 8
+rollout_batch_size: 64
+num_return_sequences_in_group: 6
+pretrain: /models/Qwen2-7B-Instruct
+actor_train:
+  strategy_args:
+    strategy_name: megatron_train
+  device_mapping: list(range(0,8))
+actor_infer:
+  strategy_args:
+    strategy_name: vllm
+    strategy_config:
+      tensor_parallel_size: 3
+  device_mapping: list(range(0,8))
+rewards:
+  math_rule:
+    tag_included:
+    - gsm8k
+[2026-03-02 10:00:05] [rlvr_pipeline.py (120)] [INFO] start
+"""
+
+
+def test_a_configuration_that_roll_prints_in_yaml_from_a_plain_value_on() -> None:
+    plan = plan_of(ROLL)
+    assert (plan.framework, plan.line) == ("ROLL", 1)
+    assert values(plan, "batch.prompts", "batch.generations", "engine.tensor_parallel_size") == [64, 6, 3]
+    assert plan.settings["engine.tensor_parallel_size"].line == 15
+
+
+def test_an_experiments_name_alone_is_no_configuration() -> None:
+    shown = read(TextSource("run.log", b"exp_name: grpo\nseed: 42\nstarted\n"), Table([]))
+    assert launched([slices(shown)[-1]], Case(), None) is None
+
+
 def test_a_key_alone_is_no_configuration() -> None:
     head, *_, record = SKYRL.splitlines(keepends=True)
     shown = read(TextSource("run.log", (head + record).encode()), Table([]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -26,5 +26,9 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/roll/(?:agentic|configs|distributed|models|pipeline|third_party|utils)/",
         texts=("roll.pipeline.", "roll.distributed."),
+        # examples/start_rlvr_pipeline.py: YAML
+        settings=(
+            Settings("exp_name: ", r"^(exp_name: .+)$", "examples/start_rlvr_pipeline.py", has="\nactor_infer:\n"),
+        ),
     ),
 )
