@@ -653,6 +653,18 @@ def window_halved_in_decode(llm: Any) -> None:
         changes.before(module, halve)
 
 
+def window_ignored_in_prompts(llm: Any) -> None:
+    """Steps that read prompts see the whole of them in one layer."""
+    module = attentions(llm)[1]
+    own, window = module.impl, module.impl.sliding_window
+    none = (-1, -1) if isinstance(window, tuple) else -1
+
+    def whole(query: Any, *_: Any) -> None:
+        own.sliding_window = window if query.shape[0] <= DECODING else none
+
+    changes.before(module, whole)
+
+
 def resumed_with_another_last_token(llm: Any) -> None:
     """A request that lost its blocks goes on as if its last token were the one before it."""
     runner = engine_facts.first(llm, RUNNER)

@@ -440,6 +440,13 @@ FAULTS = (
         family="windows",
     ),
     Fault(
+        "small:window_ignored_in_prompts",
+        "prompts are read without the window in one layer",
+        ("RLD403",),
+        ("agreement",),
+        family="windows",
+    ),
+    Fault(
         "small:router_in_bfloat16",
         "the router of one layer's experts in bfloat16",
         ("RLD403",),
