@@ -148,10 +148,17 @@ def reach(windows: Sequence[Mapping[str, Any]], seen: Sequence[Trend]) -> Reach:
     return Reach(f"no growth over {went} of {steady}")
 
 
+def canary(window: Mapping[str, Any]) -> str:
+    """What a window's greedy request was answered, with how many log-probabilities where not every token has one."""
+    tokens, told = window["canary"]["token_ids"], window["canary"]["logprobs"]
+    count = len(told) - told.count(None)
+    return f"token ids {tokens}" + (f", {count} log-probabilities" if count < len(tokens) else "")
+
+
 def turned(windows: Sequence[Mapping[str, Any]]) -> int | None:
     """The window, from 0, from which on the greedy request was answered otherwise than before; None where it was not,
     or was at times, as rounding may have it."""
-    answers = [window["canary"]["token_ids"] for window in windows]
+    answers = [canary(window) for window in windows]
     turn = next((number for number, answer in enumerate(answers) if answer != answers[0]), len(answers))
     return turn if 0 < turn < len(answers) - 1 and answers[0] not in answers[turn:] else None
 

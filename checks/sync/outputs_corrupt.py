@@ -49,7 +49,7 @@ from ..observed.rollout import (
     rollouts,
     runs,
 )
-from ..observed.soak import soaked, turned
+from ..observed.soak import canary, soaked, turned
 
 check = Check("RLD404", "outputs-corrupt", __doc__)
 
@@ -97,8 +97,8 @@ def turns(case: Case) -> Iterator[Finding | Reach]:
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
         evidence=(
-            Evidence(text=f"token ids {before['canary']['token_ids']} after {before['cycles']} cycles", source="soak"),
-            Evidence(text=f"token ids {after['canary']['token_ids']} after {after['cycles']} cycles", source="soak"),
+            Evidence(text=f"{canary(before)} after {before['cycles']} cycles", source="soak"),
+            Evidence(text=f"{canary(after)} after {after['cycles']} cycles", source="soak"),
         ),
         fixes=_fixes(job),
     )

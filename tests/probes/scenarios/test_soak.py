@@ -103,7 +103,12 @@ def windows(**series: list[float]) -> Case:
     """A soak of three cycles a window in which these quantities went so."""
     count = len(next(iter(series.values())))
     rows: list[dict[str, Any]] = [
-        {"seconds": 10.0 * i, "cycles": 3 * i, "requests": 36, "canary": {"token_ids": [1, 2]}}
+        {
+            "seconds": 10.0 * i,
+            "cycles": 3 * i,
+            "requests": 36,
+            "canary": {"token_ids": [1, 2], "logprobs": [-1.0, -1.0]},
+        }
         for i in range(1, count + 1)
     ]
     for name, values in series.items():
@@ -154,12 +159,20 @@ def test_steps_that_take_longer() -> None:
 def test_an_answer_that_turns_is_told_with_the_requests_before_it() -> None:
     turned = windows(host=[900.0 * MIB] * 12)
     rows = turned.observations["soak"]["traffic"]["records"]["windows"]
-    rows[5]["canary"] = {"token_ids": [1, 3]}
+    rows[5]["canary"] = {"token_ids": [1, 3], "logprobs": [-1.0, -2.0]}
     assert found(turned) == []  # once is rounding
     for row in rows[5:]:
-        row["canary"] = {"token_ids": [1, 3]}
+        row["canary"] = {"token_ids": [1, 3], "logprobs": [-1.0, -2.0]}
     (said,) = found(turned)
     assert "answers a greedy request otherwise after 180 requests" in said
+
+
+def test_log_probabilities_that_are_missing_from_some_cycle_on_are_another_answer() -> None:
+    silent = windows(host=[900.0 * MIB] * 12)
+    for row in silent.observations["soak"]["traffic"]["records"]["windows"][5:]:
+        row["canary"] = {"token_ids": [1, 2], "logprobs": [None, None]}
+    (one,) = judge_one(outputs_corrupt.check, silent).findings
+    assert one.evidence[1].text == "token ids [1, 2], 0 log-probabilities after 18 cycles"
 
 
 def test_an_engine_that_breaks_is_told_with_the_requests_before_it() -> None:

@@ -1,8 +1,9 @@
 """verl's log-probabilities of completions, as its loss takes them.
 
-Read in 0.4 to 0.9: up to 0.7 the actor (``verl/workers/actor/dp_actor.py``), from 0.8 on the engine
-(``verl/workers/engine/fsdp/transformer_impl.py``) between the two functions that take padding off a batch and put it
-back (``verl/workers/utils/padding.py``). Both get the model as transformers makes it, in place of its shards."""
+Run with 0.4.1, 0.5.0, 0.6.1, 0.7.1, 0.8.0 and 0.9.1: up to 0.7 the actor (``verl/workers/actor/dp_actor.py``), from
+0.8 on the engine (``verl/workers/engine/fsdp/transformer_impl.py``) between the two functions that take padding off a
+batch and put it back (``verl/workers/utils/padding.py``). Both get the model as transformers makes it, in place of its
+shards."""
 
 from __future__ import annotations
 
@@ -45,11 +46,11 @@ def own(asked: Asked) -> Told:
     )
     data = _data(asked)
     try:
-        actor = importlib.import_module("verl.workers.actor.dp_actor").DataParallelPPOActor
+        module = importlib.import_module("verl.workers.actor.dp_actor")
     except ModuleNotFoundError:
         what, rows = _engine(model, data, packing, fused)
     else:
-        what, rows = _actor(actor, model, data, packing, fused)
+        what, rows = _actor(module, model, data, packing, fused)
     flags = f"use_remove_padding={packing}, use_fused_kernels={fused}"
     return Told(f"verl {importlib.metadata.version('verl')}, {what} with {flags}", rows)
 
@@ -74,7 +75,15 @@ def _data(asked: Asked) -> Any:
     return DataProto.from_dict(tensors=tensors, meta_info=told)
 
 
-def _actor(actor: Any, model: Any, data: Any, packing: bool, fused: bool) -> tuple[str, Any]:
+def _actor(module: Any, model: Any, data: Any, packing: bool, fused: bool) -> tuple[str, Any]:
+    import torch
+
+    # Without a GPU releases up to 0.6 have nothing that packs rows, and up to 0.5 they fail where they log its memory.
+    packs = vars(importlib.import_module("flash_attn.bert_padding"))
+    vars(module).update({name: value for name, value in packs.items() if not name.startswith("_")})
+    torch.cpu.memory_allocated = torch.cpu.memory_reserved = lambda: 0
+    torch.cpu.mem_get_info = lambda: (0, 0)
+    actor = module.DataParallelPPOActor
     config = Settings(
         use_remove_padding=packing,
         use_fused_kernels=fused,
