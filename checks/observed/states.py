@@ -93,8 +93,10 @@ MACHINE = Why(
         *("deleting pod for node", "The system is going down for ", "The system will "),
     ),
     (
-        rf"\b{_MACHINE}{_NAME}{_BE} (?:terminated|lost|disconnected|drained|deallocated|decommissioned|cordoned|"
-        r"rebooted|unreachable|failed health checks?)\b",
+        rf"\b{_MACHINE}{_NAME}{_BE} (?:lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
+        r"unreachable|failed health checks?)\b",
+        # An agent is also what plays an episode.
+        rf"\b(?!agent){_MACHINE}{_NAME}{_BE} terminated\b",
         rf"\b(?:execution|compute|worker) (?:node|host){_NAME}{_BE} down\b",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
@@ -121,7 +123,7 @@ CANCELLED = Why(
         rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
         r"requeued|terminated|aborted|killed)\b",
         rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
-        rf"{_BEGINS} requeued\b|\b{_RECORDED} (?:cancell?ed|stopped|aborted)\W{{0,2}}$",
+        rf"{_BEGINS} requeued\b|(?:{_BEGINS}|\btraining job) (?:cancell?ed|stopped|aborted)\W{{0,2}}$",
         rf"\b{_JOB} (?:is|was|has been) (?:cancell?ed|stopped|killed) by (?:user|admin\w*)\b",
     ),
 )
@@ -132,8 +134,9 @@ _RUN_TOGETHER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-
 _KEY = r"(?i:reason|state|status|phase|condition|error ?code|stop ?code)"
 _WHOSE = r"(?i:(?:\w+[_ -])?(?:job|task|trial|deployment|termination|stopped|failure|exit|node|current)[_ -]?)?"
 # A record of a job names its reason, or its state, in letters that no sentence has: several words run together.
+# DEADLINE_EXCEEDED is what any server of gRPC answers.
 _FIELD = re.compile(
-    rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?"
+    rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?(?!DEADLINE_E)"
     r"(?P<state>[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+|[A-Z]{2,}[a-z]\w+|[A-Z]+(?:_[A-Z]+)+)\b"
 )
 # One word alone is a state of many things: here it is a job's.
@@ -151,13 +154,13 @@ _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z]
 _ROW = re.compile(r"^\s*\d+(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b")
 # A reason of other words is somebody else's: RewardTimeout.
 _WORDS = re.compile(
-    r"(?:(?:job|job ?set|pods?|node|host|instance|agent|machine|vm|container|replica|system|user|process|scheduler"
-    r"|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot|reclaimed"
-    r"|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|due|to|by|of|in|the|no|not|on|out|ready|time|time ?out|timed|deadline"
-    r"|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?|passed|restarts?|backoff"
-    r"|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ure)?|error|lost|unreachable|boot"
-    r"|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted|deleted|deletion|requeued"
-    r"|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
+    r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
+    r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
+    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|due|to|by|of|in|the|no|not|on|out|ready|time|time ?out"
+    r"|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?|passed"
+    r"|restarts?|backoff|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ure)?|error"
+    r"|lost|unreachable|boot|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted"
+    r"|deleted|deletion|requeued|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
 )
 
 _CLAUSES = re.compile(r"[:;.] ")
@@ -165,7 +168,15 @@ _CLAUSES = re.compile(r"[:;.] ")
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
-    r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b",
+    r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
+    # What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
+    rf"|(?<![\w./-])(?:rollouts?(?! {_MACHINE}| pod)|sandbox\w*|reward\w*|trajector\w+|episodes?|env(?:ironment)?s?"
+    r"|weights?|eval(?:uation)?s?)(?![\w./-])",
+    re.IGNORECASE,
+)
+# Who tells it went on, or tells of an earlier run.
+_GOES_ON = re.compile(
+    r"\b(?:resum(?:ing|ed from)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)|falling back|previous(?:ly)?)\b",
     re.IGNORECASE,
 )
 
@@ -188,7 +199,7 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if why in _named(line):
             return True
         said = sentences.search(line, 0, 1000)
-        if said is None:
+        if said is None or _GOES_ON.search(line, 0, 1000) is not None:
             return False
         clause = max(0, said.start() - 80, *(one.end() for one in _CLAUSES.finditer(line, 0, said.end())))
         return _OTHERWISE.search(line, clause, said.end() + 20) is None

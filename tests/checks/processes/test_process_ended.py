@@ -367,6 +367,16 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
         "  Warning  FailedScheduling  20m  default-scheduler  0/41 nodes are available",
         "the job has reached its time",
         "reward job 7 reached deadline scheduling",
+        "rollout step 12 was interrupted by the weight update",
+        "Agent 12 terminated: max steps",
+        "Environment instance is terminated",
+        "sandbox host pool-3 unreachable",
+        "vLLM server instance 3 is unreachable, retrying",
+        "Resumed from step 300: job 443 was preempted on 11-19",
+        "Found a run that was interrupted at step 300, resuming",
+        "background job cancelled",
+        '  "status": "DEADLINE_EXCEEDED", "message": "the judge took too long"',
+        "exit_reason: AgentTimeoutError",
     ],
 )
 def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
