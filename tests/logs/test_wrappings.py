@@ -47,6 +47,12 @@ def test_a_width_of_which_few_lines_fill_a_sample() -> None:
     assert verdict(wrapped("boxed", path.read_text("utf-8"))) == plain(path)
 
 
+def test_a_frame_may_have_a_title() -> None:
+    path = Path(__file__).with_name("real") / "trl_unknown_arg.log"
+    top, *more = wrapped("boxed", path.read_text("utf-8")).splitlines(keepends=True)
+    assert verdict("".join([top.replace("─────────", "─ train ─", 1), *more])) == plain(path)
+
+
 def test_a_table_in_a_frame_does_not_keep_the_frame() -> None:
     table = "┏━━━━━━┳━━━━━━┓\n┃ kl   ┃ loss ┃\n┡━━━━━━╇━━━━━━┩\n│ 0.01 │ 0.2  │\n└──────┴──────┘\n"
     assert verdict(wrapped("boxed", table + REWARD_RAISES)) == verdict(REWARD_RAISES)

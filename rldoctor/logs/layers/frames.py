@@ -105,7 +105,7 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
 
 _BARS = "│┃║|"
 _CORNERS, _EDGES = "┌╭╔┏", "─━═"
-_BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$")
+_BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]{0,12}$|\s*[┌╭╔┏][─━═]{1,80} [^─━═]{1,80} [─━═]{4,}[┐╮╗┓]$")
 _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
 _NUMBER = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92| {0,4}\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?")
