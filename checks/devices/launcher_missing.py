@@ -126,7 +126,7 @@ def tasks_that_know_no_rank(case: Case) -> Iterator[Finding | Reach]:
         fixes=(
             Fix(
                 title=f"hand the ranks on: {' '.join(f'{name}=${source}' for name, source in names)}, with MASTER_ADDR "
-                "and MASTER_PORT",
+                f"and MASTER_PORT{' (the names are those of Open MPI)' if launcher == 'mpirun' else ''}",
                 commands=(f"{launcher} bash -c '... LOCAL_RANK=${given[1]} python {plan.entry}'",),
             ),
             Fix(title="or start one torchrun or accelerate launch on each node, which start the ranks"),

@@ -4,6 +4,7 @@ executed."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
@@ -17,6 +18,8 @@ from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Form
 from rldoctor.records import dataclass
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]+")
 
 
 @dataclass
@@ -79,7 +82,7 @@ class PythonFile:
 
     def variables(self) -> Iterator[Native]:
         """Environment variables that the file sets (``os.environ["X"] = ...``, ``setdefault``, ``update``); the value
-        of one that is set under a condition is unknown."""
+        of one that is set under a condition or in a loop over names is unknown."""
         scope = self._scope(None)
         conditions = self._conditions()
         for node in ast.walk(self.tree):
@@ -106,11 +109,18 @@ class PythonFile:
                     yield from self._variable(scope.value(target.slice), scope.value(node.value), node.lineno)
         elif isinstance(node, ast.Call) and len(node.args) == 2 and dotted(node.func).endswith("environ.setdefault"):
             yield from self._variable(scope.value(node.args[0]), scope.value(node.args[1]), node.lineno)
-        elif isinstance(node, ast.Call) and len(node.args) == 1 and dotted(node.func).endswith("environ.update"):
-            given = scope.value(node.args[0])
-            if isinstance(given, Located):
-                for key, value in given.items():
-                    yield from self._variable(key, value, given.lines[key])
+        elif isinstance(node, ast.Call) and dotted(node.func).endswith("environ.update"):
+            for given in map(scope.value, node.args):
+                if isinstance(given, Located):
+                    for key, value in given.items():
+                        yield from self._variable(key, value, given.lines[key])
+            for keyword in node.keywords:
+                yield from self._variable(keyword.arg, scope.value(keyword.value), keyword.lineno)
+        elif isinstance(node, ast.For) and any(map(_names_a_variable, ast.walk(node))):
+            for below in ast.walk(node):
+                if isinstance(below, ast.Constant) and _VARIABLE.fullmatch(str(below.value)):
+                    value = Unresolved(str(below.value), "a loop sets it")
+                    yield from self._variable(below.value, value, below.lineno)
 
     def call_line(self, name: str) -> int | None:
         """The line of the first call of ``name``, or None."""
@@ -182,3 +192,13 @@ def _is_guard(node: ast.If) -> bool:
 
 def _ends_with(spelled: str, name: str) -> bool:
     return spelled == name or spelled.endswith(f".{name}")
+
+
+def _names_a_variable(node: ast.AST) -> bool:
+    """Whether a statement sets an environment variable whose name is no constant."""
+    if isinstance(node, ast.Subscript):
+        named = isinstance(node.ctx, ast.Store) and dotted(node.value).endswith("environ")
+        return named and not isinstance(node.slice, ast.Constant)
+    if isinstance(node, ast.Call) and dotted(node.func).endswith("environ.setdefault"):
+        return bool(node.args) and not isinstance(node.args[0], ast.Constant)
+    return False

@@ -105,14 +105,24 @@ def test_fields_of_a_dataclass_are_defaults_of_what_is_parsed_from_them() -> Non
 def test_environment_variables_that_a_script_sets() -> None:
     text = (
         "import os\nos.environ['A'] = '1'\nos.environ.setdefault('B', '2')\nos.environ.update({'C': '3'})\n"
-        "os.environ['D'] = str(4)\nos.environ[name] = '5'\n"
+        "os.environ['D'] = str(4)\nos.environ[name] = '5'\nos.environ.update(E='6')\n"
     )
     assert {n.key: (n.value, n.line) for n in python(text).variables()} == {
         "A": ("1", 2),
         "B": ("2", 3),
         "C": ("3", 4),
         "D": ("4", 5),
+        "E": ("6", 7),
     }
+
+
+@pytest.mark.parametrize("sets", ["os.environ[key] = value", "os.environ.setdefault(key, os.environ[value])"])
+def test_a_variable_that_a_loop_over_names_sets_is_not_known(sets: str) -> None:
+    text = f"import os\nfor key, value in (('RANK', '0'), ('LOCAL_RANK', '1')):\n    {sets}\n"
+    found = {n.key: n.value for n in python(text).variables()}
+    assert set(found) == {"RANK", "LOCAL_RANK"}
+    assert all(isinstance(value, Unresolved) for value in found.values())
+    assert not [*python("import os\nfor name in ('A1', 'B2'):\n    print(os.environ[name])\n").variables()]
 
 
 def test_a_variable_that_is_set_under_a_condition_is_not_known() -> None:
