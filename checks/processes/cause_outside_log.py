@@ -25,11 +25,14 @@ References
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogRun, Severity
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, LogRun, Severity
 from rldoctor.api.logs import FailedFirst
+
+from ..observed.endings import nothing_failed_before
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 
@@ -182,10 +185,19 @@ check.passes_on("exited unexpectedly with exit code ", "DataLoader worker (pid(s
 check.passes_on("500 Server Error: Internal Server Error for url: http://")
 # Uvicorn's record of requests whose handling raised, under vLLM, SGLang and reward servers: the rest may be answered.
 _MANY = 10
+_PROBED = re.compile(r'"GET /(?:health|ping|ready|live|metrics)')
+
+
+def _could_not_answer(case: Case, event: LogEvent) -> bool:
+    """Whether a server of a sound run failed many requests: one that starts, or is taken down, answers so, too."""
+    sound = not event.outlived and nothing_failed_before(case, event)
+    return sound and event.count >= _MANY and _PROBED.search(event.line) is None
+
+
 check.signature(
     '" 500 Internal Server Error',
     pattern=r'"(?:POST|GET) (?P<route>/[\w/.-]{0,80}) HTTP/[\d.]+" 500',
-    when=lambda case, event: event.count >= _MANY,
+    when=_could_not_answer,
     says="a server answered {count} requests ({route}) with 500: what asked has no answer to them",
     fixes=(
         Fix(title="read the traceback that the server writes beside each, and judge its own log (rldoctor triage LOG)"),

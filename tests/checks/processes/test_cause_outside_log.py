@@ -157,3 +157,7 @@ def test_a_server_that_answers_some_requests_with_a_failure() -> None:
     (some,) = findings(check, answers(20))
     assert some.severity is Severity.WARNING and some.message.startswith("a server answered 20 requests (/generate)")
     assert findings(check, answers(2)) == []
+    # Requests that are open as a server is taken down, and what a server answers that is not ready yet.
+    assert findings(check, HEALTHY + answers(40)) == []
+    assert findings(check, REWARD_RAISES + answers(40)) == []
+    assert findings(check, answers(20).replace("POST /generate", "GET /health") + HEALTHY) == []
