@@ -12,6 +12,7 @@ from rldoctor.expressions import expression
 from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
     OPENERS,
+    has_a_password,
     is_digest,
     is_long_and_random,
     is_nothing,
@@ -145,7 +146,9 @@ _LOOSE = expression(
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
 # What it is the pass of: the second pass, the keystore pass
-_OF = expression(r"([a-z]{2,16}) \Z")
+_OF = expression(r"(?<![\w.-])([A-Za-z]{2,16}) \Z")
+# A word that says of an option what it is, as another word behind it shows: --api-key is ignored
+_OF_AN_OPTION = expression(r"[a-z]{2,15}[ \t](?:a|[a-z]{2,15})[,.;:]?(?=\s|\Z)")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
 _TELLS = expression(r"(?::|\b(?:is|was)|->|→)[ \t]+\Z")
@@ -231,8 +234,6 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     name = text[begin:end].lstrip("-.").rstrip(".-")
     if name == "PWD" and text[begin - 1 : begin] == ";" and text[end + 1 : end + 2] != "/":
         name = name.lower()  # of a connection string: PWD is no folder
-    if name == "pass" and (of := _OF.search(text, max(0, begin - 20), begin)):
-        name = f"{of[1]}_pass"
     option = text[begin:end].startswith("-") and (not begin or text[begin - 1] not in "})]")
     certain = _names_a_secret(name)
     if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
@@ -243,6 +244,8 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
         beside = [*_beside(text, begin, end, name)]
         yield from beside
         span = None if points_to_it or beside else _loose(text, begin, end, name)
+    if span is not None and name.lower() == "pass" and _is_a_turn(text, begin, end):
+        span = span if looks_made(text[span.start : span.end]) else None
     if span is None:
         if certain and (joined := _JOINED.match(text, end)):
             line = _LINE_OF.match(text, joined.end())
@@ -265,6 +268,14 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
             return
         span = following
         yield span
+
+
+def _is_a_turn(text: str, begin: int, end: int) -> bool:
+    """Whether the word pass tells of a test, or of one of several turns: ``PASS: name``, ``second pass: words``."""
+    if text[end : end + 1] not in (":", " "):
+        return False
+    of = _OF.search(text, max(0, begin - 20), begin)
+    return not has_a_password(of[1]) if of else text.startswith("PASS:", begin)
 
 
 def _broken_off(text: str, span: Span) -> Iterator[Span]:
@@ -333,6 +344,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         return _after_a_name(text, default.end(), name, closed=True, joint="=")
     sets = not option and _SETS.search(text, max(0, begin - 24), begin)
     if (option or sets) and (spaced := _SPACED.match(text, end)):
+        if says_of_it(text[spaced.end() : spaced.end() + 40]) and _OF_AN_OPTION.match(text, spaced.end()):
+            return None
         return _after_a_name(text, spaced.end(), name, closed=True, joint=" ")
     line = text.rfind("\n", max(0, begin - 64), begin) + 1
     if certain and (alone := _IN_A_LINE.match(text, end)) and " " not in name and _LINE.fullmatch(text, line, begin):

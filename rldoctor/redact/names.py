@@ -63,7 +63,9 @@ _KEYS_AND_TOKENS = _set("key keys token tokens")
 _TOGETHER = expression(
     r"(?P<before>[a-z]{2,16}?)(?P<last>passwords?|passwd|passphrase|secrets?|pwd|pw|pass|keys?|tokens?)"
 )
-_BEFORE_A_PASS = _set("root user auth ldap smtp mail ftp rcon admin mysql redis db store key require")
+_BEFORE_A_PASS = _set(
+    "root user auth ldap smtp mail ftp rcon admin mysql redis db store key require keystore wifi sudo login my your our"
+)
 _NO = _set("no non not old")
 # Tokens that a model reads or a budget counts.
 _OF_A_MODEL = _set(
@@ -89,6 +91,7 @@ _SAYS = _set(
     "protected encrypted hashed sent shown printed written same enabled disabled default defaults stored kept read "
     "loaded loading found removed redacted hidden masked field fields input value values string only one any some "
     "your my our their enter entered type checked check checking verified validation prompt already never always "
+    "requires option argument flag "
     "needs need length ok okay yes both either obrigatória obrigatório obligatorio obligatoria requerida "
     "erforderlich falsch fehlt requis invalide incorrecte 必填 必填项 必須 错误 错誤 不正确 неверный обязательно "
     "обязателен wymagane vereist gerekli は 은 是 不 필수"
@@ -241,6 +244,11 @@ def _looks_thought_out(value: str) -> bool:
 def _opens(found: list[str]) -> bool:
     """Whether a word that opens something stands right before a key or a token: ``hub_token``, ``access_key_id``."""
     return any(before in _OPENS and word in _KEYS_AND_TOKENS for before, word in itertools.pairwise(found))
+
+
+def has_a_password(word: str) -> bool:
+    """Whether the pass of this is a password (the keystore pass), and no turn over something (the warmup pass)."""
+    return word.lower() in _BEFORE_A_PASS | _OPENS
 
 
 def looks_drawn(value: str) -> bool:

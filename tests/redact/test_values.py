@@ -86,6 +86,9 @@ def test_a_password_is_removed_whole_however_it_is_quoted(password: str) -> None
         ("E  assert password != 'quokka'", "E  assert password != '<removed:password>'"),
         ('{"Name": "/prod/password", "Value": "a b"}', '{"Name": "/prod/password", "Value": "<removed:password>"}'),
         ("client.username_pw_set('u', 'quokka')", "client.username_pw_set('u', '<removed:password>')"),
+        ("the keystore pass is quokka", "the keystore pass is <removed:pass>"),
+        ("Admin Pass: quokka", "Admin Pass: <removed:Admin-Pass>"),
+        ("db --password your --port 3", "db --password <removed:password> --port 3"),
         ("mysql -pquokka metrics", "mysql -p<removed:password> metrics"),
     ],
 )
@@ -109,6 +112,11 @@ openssl enc -d -aes-256-cbc -pass env:PW -in x
 MountVolume.SetUp failed for volume "creds" : secret "s3-creds" not found
 kubectl patch deploy x -n ml -p '{"spec": {"replicas": 2}}'
 second pass: "reduce"
+First pass: prefill of 512 prompts
+Optimizer pass is skipped on this rank
+PASS: test_rollout_worker on all ranks
+--api-key is ignored when VLLM_API_KEY is set
+--hf-token option is deprecated, use --token
 fusion pass: noop
 custom_pass: "RMSNormQuantFusionPass"
 fields = ["username", "password", "email"]
