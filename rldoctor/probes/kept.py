@@ -32,6 +32,9 @@ OWNER = "owner"
 _MOST = 1000
 _OLD = 24 * 3600
 _UNFINISHED = 5
+# What ``tempfile.mkdtemp`` makes; an empty folder of another name or mode is somebody's own.
+_MADE = re.compile(rf"{PREFIX}[\w-]+-[a-z0-9_]{{8}}")
+_MODE = 0o700
 # Characters of a log that are searched for secrets at a time.
 _AT_ONCE = 1 << 20
 # Those that are to go, by their names, with the process that made them: a fork of it removes nothing.
@@ -90,7 +93,8 @@ def _is_left(folder: Path, age: float) -> bool:
     try:
         owner = untrusted.text(folder / OWNER, 1 << 10)
     except FileNotFoundError:  # kept for a person, or killed before it had an owner
-        return age > _UNFINISHED and not any(folder.iterdir())
+        made = _MADE.fullmatch(folder.name) and stat.S_IMODE(folder.stat().st_mode) == _MODE
+        return age > _UNFINISHED and bool(made) and not any(folder.iterdir())
     if not owner:  # killed while it was written, before all else
         return age > _UNFINISHED and [entry.name for entry in folder.iterdir()] == [OWNER]
     pid, _, rest = owner.partition(" ")

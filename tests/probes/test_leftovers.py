@@ -47,12 +47,15 @@ def test_a_folder_goes_with_the_process_that_made_it(folder: Path) -> None:
         left(folder, "rldoctor-imports-a", owner),
         left(folder, "rldoctor-imports-b", f"{here} {int(started) - 1} {kept._numbers()}"),  # its number went on
         left(folder, "rldoctor-imports-c", "7 1 pid:[1]", age=2 * 86400),
-        left(folder, "rldoctor-imports-d", None, age=60),  # killed while it was made
+        left(folder, "rldoctor-imports-d_45xyz7", None, age=60),  # killed while it was made
         left(folder, "rldoctor-imports-e", None),
     ]
     (gone[-1] / kept.OWNER).touch()  # killed while it was told whose it is
     os.utime(gone[-1], (time.time() - 60,) * 2)
+    gone[-2].chmod(0o700)
     stays = [
+        left(folder, "rldoctor-out", None, age=60),  # made by somebody for a report
+        left(folder, "rldoctor-runs-20261127", None, age=60),
         left(folder, "rldoctor-engine-a", kept._owner(here)),
         left(folder, "rldoctor-engine-b", "7 1 pid:[1]"),  # of another container, perhaps
         left(folder, "rldoctor-engine-c", None),
