@@ -120,12 +120,14 @@ class Memory:
     ``whole_logits``: the bytes of a logit and of its gradient where those of a micro batch are held at once unless told
     otherwise, else 0. ``keeps_reference``: the reference model stays on the devices, whole or sharded as the policy.
     ``leaves_device``: the trainer is on the host before the engine wakes. ``shares_weights``: trainer and engine have
-    one copy of the weights, and the engine is sized by the framework."""
+    one copy of the weights, and the engine is sized by the framework. ``recomputes``: the strategies under which
+    options of their own have activations computed again, whatever the trainer's own says."""
 
     whole_logits: int = 0
     keeps_reference: bool = False
     leaves_device: bool = False
     shares_weights: bool = False
+    recomputes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -163,7 +163,8 @@ def _logits(case: Case, plan: RolloutPlan, tokens: int, how: str) -> tuple[Part,
 
 def _activations(case: Case, plan: RolloutPlan, tokens: int, how: str) -> tuple[Part, ...]:
     """Activations where none is recomputed; Megatron has options of its own for that."""
-    if plan.value("trainer.gradient_checkpointing") is not False or plan.value("trainer.strategy") == "megatron":
+    others = ("megatron", *memory_plan.habits(plan).recomputes)
+    if plan.value("trainer.gradient_checkpointing") is not False or plan.value("trainer.strategy") in others:
         return ()
     each = memory.activations(model_config(case), memory_plan.training(case).adapters)
     if each is None:

@@ -438,3 +438,10 @@ def test_a_model_that_a_trainer_is_given_without_its_name(launches: Launches) ->
     model = plan.get("model.path")
     assert model is not None
     assert (model.value, model.line) == ("./m", 3)
+
+
+def test_a_model_that_computes_activations_again_whatever_the_arguments_say(launches: Launches) -> None:
+    plain = COLOCATE.replace("use_vllm=True", "use_vllm=True, gradient_checkpointing=False")
+    assert colocated(launches, "0.24.0", plain).value("trainer.gradient_checkpointing") is False
+    enabled = f"{plain}model.gradient_checkpointing_enable()\n"
+    assert colocated(launches, "0.24.0", enabled).value("trainer.gradient_checkpointing") is True

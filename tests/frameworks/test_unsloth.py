@@ -66,6 +66,11 @@ def test_the_token_budget(launches: Launches, zoo: str, budget: int | None, chun
     assert (settings["engine.enable_chunked_prefill"].value is True) is (chunked is True)
 
 
+def test_get_peft_model_has_activations_computed_again_whatever_the_arguments_say(launches: Launches) -> None:
+    plan = unsloth(launches, SCRIPT.replace("GRPOConfig(\n", "GRPOConfig(\n    gradient_checkpointing=False,\n"))
+    assert plan.value("trainer.gradient_checkpointing") is True
+
+
 def test_ranks_are_rounded_to_what_vllm_takes(launches: Launches) -> None:
     plan = unsloth(launches)
     assert (plan.value("engine.max_lora_rank"), plan.value("lora.rank")) == (64, 48)

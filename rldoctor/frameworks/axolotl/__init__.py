@@ -20,7 +20,7 @@ FRAMEWORK = Framework(
             for name in ("config", "cfg")
         ),
     ),
-    memory=Memory(whole_logits=4, keeps_reference=True),
+    memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     sync=Sync(one_by_one=True, own_names=""),
     imports={
         "always": ("axolotl.cli.train", "axolotl.train", "axolotl.core.trainers.{algorithm}.trainer"),

@@ -32,7 +32,7 @@ FRAMEWORK = Framework(
         # swift/cli/main.py
         commands=(("run sh: `", r"run sh: `(.+)`"),),
     ),
-    memory=Memory(whole_logits=4, keeps_reference=True),
+    memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     # Asynchronous generation is a thread beside the trainer's engine (v3.4.1, swift/trainers/rlhf_trainer/
     # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
     in_trainer="<3.5",

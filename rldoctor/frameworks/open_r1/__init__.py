@@ -25,7 +25,7 @@ FRAMEWORK = Framework(
     ),
     over=(Layer(package="trl"),),
     words=Words(paths=r"/open[-_]r1/"),
-    memory=Memory(whole_logits=4, keeps_reference=True),
+    memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("open_r1.grpo",)},
 )

@@ -31,7 +31,8 @@ FRAMEWORK = Framework(
             Settings("RLOOConfig(", r"\b(RLOOConfig\()$", "trl rloo"),
         ),
     ),
-    memory=Memory(whole_logits=4, keeps_reference=True),
+    # fsdp_config.activation_checkpointing of transformers and accelerate, in place of gradient_checkpointing
+    memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     # VLLMClient.update_named_param; the parameters' own names: vllm_generation.py
     sync=Sync(one_by_one=True, own_names=""),
     imports={"always": ("trl.trainer.{algorithm}_trainer",), "server": ("trl.scripts.vllm_serve",)},

@@ -158,6 +158,9 @@ def strategy(draft: Draft) -> None:
     _stored(draft)
     if draft.value("trainer.steps") == -1:
         del draft.settings["trainer.steps"]
+    python = draft.launch.python
+    if python is not None and python.has_call("gradient_checkpointing_enable"):
+        draft.override("trainer.gradient_checkpointing", True, "gradient_checkpointing_enable")
 
 
 def _stored(draft: Draft) -> None:

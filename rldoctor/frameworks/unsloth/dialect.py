@@ -75,6 +75,8 @@ def _adapters(draft: Draft) -> None:
         draft.derive("lora.enabled", True, "get_peft_model")
         # models/rl.py: generate(..., lora_request=self.model.load_lora(...))
         draft.derive("lora.merged", False, "unsloth sends adapters with the requests")
+        # models/llama.py: use_gradient_checkpointing="unsloth", whatever the trainer's arguments say
+        draft.override("trainer.gradient_checkpointing", True, "get_peft_model")
     elif draft.value("trainer.full"):
         draft.derive("lora.enabled", False, "full_finetuning", "trainer.full")
 

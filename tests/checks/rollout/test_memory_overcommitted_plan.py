@@ -156,6 +156,14 @@ def test_activations_that_are_not_computed_again_are_a_warning() -> None:
         assert judged(**{**launch, **quiet}).findings == ()
 
 
+@pytest.mark.parametrize(("strategy", "found"), [("ddp", True), ("fsdp", False), ("fsdp2", False)])
+def test_fsdp_may_have_activations_computed_again_by_an_option_of_its_own(strategy: str, found: bool) -> None:
+    # fsdp_config.activation_checkpointing, which transformers demands in place of the trainer's gradient_checkpointing
+    launch: dict[str, Any] = {"framework": "TRL", **LOGITS, "trainer__strategy": strategy}
+    findings = judged(trainer__gradient_checkpointing=False, trainer__logits_chunked=True, **launch).findings
+    assert any("activations" in e.text for f in findings for e in f.evidence if "no gradient" in e.text) is found
+
+
 @pytest.mark.parametrize(
     ("launched", "wanted"),
     [
