@@ -518,7 +518,7 @@ WRITTEN = (
         ("axolotl",),
         "axolotl",
         ">=0.4",
-        lambda plan: plan.value("model.quantization") in ("4bit", "8bit") and not plan.value("lora.enabled"),
+        lambda plan: plan.value("model.quantization") in ("4bit", "8bit") and not plan.value("lora.enabled", False),
         "a model loaded in 4 or 8 bit without an adapter: axolotl refuses to train quantized weights",
         ("model.quantization",),
         (

@@ -374,3 +374,9 @@ def test_a_whole_launch_without_any_micro_batch_is_refused_and_an_excerpt_is_not
 ) -> None:
     found = said(tmp_path, Launch("", "verl", "0.6.1", VERL + more, ("", "")), VERL + more)
     assert any("Please set at least one of" in message for message in found) == fires
+
+
+def test_what_only_the_shell_knows_is_not_taken_for_left_out(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text(AXOLOTL)
+    text = "axolotl train grpo.yaml --adapter $ADAPTER"
+    assert said(tmp_path, Launch("", "axolotl", "0.13.0", text, ("", "")), text) == []
