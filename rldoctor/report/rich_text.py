@@ -142,7 +142,7 @@ def _print_evidence(console: Console, evidence: Evidence, detail: Detail) -> Non
 
 def _print_fix(console: Console, fix: Fix, costs: bool = True) -> None:
     """A fix with all that there is to copy; without its ``costs`` it says where they stand."""
-    unsaid = "side effects: -v" if fix.side_effects and not costs else ""
+    unsaid = "side effects: see -v" if fix.side_effects and not costs else ""
     parts = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "", unsaid)
     said = "; ".join(part for part in parts if part)
     _indented(console, Text(f"fix{f' ({said})' if said else ''}: {fix.title}", style="green"))
@@ -161,7 +161,7 @@ def _print_in_one_line(console: Console, fix: Fix, title: str, costs: bool = Tru
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""
-    effects = f" (side effects: {fix.side_effects if costs else '-v'})" if fix.side_effects else ""
+    effects = f" (side effects: {fix.side_effects if costs else 'see -v'})" if fix.side_effects else ""
     _indented(console, Text(f"{title}{how}{effects}", style="green"))
     for text in () if joined else texts:
         _verbatim(console, text)

@@ -198,9 +198,9 @@ def test_in_a_log_costs_further_fixes_and_what_the_first_line_says_already_come_
     assert report.renderer("rich")(crashed).splitlines()[:5] == [
         f"failed: RLD202 (rank 3, rollout, step 12 of 100, rank0.txt:7): {message}",
         f"  rank0.txt:9  {('Connection refused ' * 20)[:120]}...",
-        "  fix (--fix applies it; side effects: -v): raise the token budget to the context length",
+        "  fix (--fix applies it; side effects: see -v): raise the token budget to the context length",
         "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
-        "  or start it first: trl vllm-serve (side effects: -v)",
+        "  or start it first: trl vllm-serve (side effects: see -v)",
     ]
     everything = report.renderer("rich", detail=Detail.ALL)(crashed)
     for text in ("more activation memory", "a GPU of its own", "or train without it", "trl 1.13.0 to 1.16.0"):
