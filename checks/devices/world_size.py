@@ -209,7 +209,9 @@ def one_nodes_processes_for_all(case: Case) -> Iterator[Finding | Reach]:
     total, nodes, devices = (plan.value(n) for n in ("process.total", "process.nnodes", "scheduler.gpus_per_node"))
     if plan.value("process.launcher") != "accelerate" or nodes < 2:
         raise NotApplicable("no launcher that counts the processes of several nodes")
-    if total != devices or total % nodes:
+    # A launch that chooses devices leaves the others to something else, a rollout server for one.
+    chosen = any(plan.get(name) is not None for name in ("process.devices", "env.CUDA_VISIBLE_DEVICES"))
+    if total != devices or total % nodes or chosen:
         yield Reach(f"{total} processes on {nodes} nodes of {devices} devices")
         return
     yield check.finding(

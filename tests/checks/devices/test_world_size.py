@@ -38,6 +38,9 @@ def test_one_nodes_processes_for_all_nodes() -> None:
     assert "8 are 4 on each of 2" in found.message and found.fixes[0].edits[0].value == 16
     assert quiet(check, **plan, process__total=16, scheduler__gpus_per_node=8)
     assert quiet(check, **{**plan, "process__nnodes": 1}, process__total=8, scheduler__gpus_per_node=8)
+    chosen = {"process__devices": "0,1,2,3", "env__CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    for name, devices in chosen.items():
+        assert quiet(check, **plan, process__total=8, scheduler__gpus_per_node=8, **{name: devices})
 
 
 def test_clients_that_never_joined() -> None:
