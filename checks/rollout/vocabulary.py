@@ -67,7 +67,7 @@ def added_beyond_the_embedding(case: Case) -> Iterator[Finding | Reach]:
     model, config = case.model, model_config(case)
     rows = _rows(config)
     tokens = _added(model)
-    ids = [int(key) for key in tokens if str(key).isdigit()]
+    ids = [int(key) for key in tokens if str(key).isdecimal()]
     if not isinstance(rows, int) or not ids or model is None:
         raise NotChecked("vocab_size or the added tokens are not known")
     if max(ids) < rows:
@@ -142,7 +142,7 @@ def beyond_the_rows(case: Case) -> Iterator[Finding | Reach]:
     for job in runs(case, "tokens"):
         reported = require(job, "tokenizer")
         largest, rows = reported["largest"], reported["rows"]
-        if any(str(key).isdigit() and int(key) >= rows for key in _added(case.model)):
+        if any(str(key).isdecimal() and int(key) >= rows for key in _added(case.model)):
             raise NotApplicable("the tokenizer's files tell it")
         if largest < rows:
             spare = f", {rows - largest - 1} rows of padding" if largest + 1 < rows else ""

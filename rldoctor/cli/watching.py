@@ -60,7 +60,7 @@ def watch(
         alarm.address(webhook)
     opened = session.open_session(session.Options(select=split(select), ignore=split(ignore)))
     threshold = threshold_of(fail_on, opened)
-    pid = int(target) if target.isdigit() and not Path(target).exists() else None
+    pid = int(target) if target.isdecimal() and not Path(target).exists() else None
     path = process.output_of(pid) if pid is not None else Path(target)
     history = None
     if path.is_dir():

@@ -238,6 +238,6 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 def _numbers(folder: Path) -> Iterable[int]:
     try:
-        return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()]
+        return [int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()]
     except OSError:
         return []

@@ -50,8 +50,8 @@ def _interfaces(root: Path) -> Iterator[Interface]:
             yield Interface(
                 name=path.name,
                 state=_text(path / "operstate").strip() or "unknown",
-                speed=int(speed) if speed.isdigit() else None,
-                mtu=int(mtu) if mtu.isdigit() else None,
+                speed=int(speed) if speed.isdecimal() else None,
+                mtu=int(mtu) if mtu.isdecimal() else None,
             )
 
 

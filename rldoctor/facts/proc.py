@@ -47,7 +47,7 @@ class Task:
 
 def table() -> dict[int, Process]:
     """Every process that there is."""
-    found = (read(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
+    found = (read(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdecimal())
     return {process.pid: process for process in found if process is not None}
 
 
@@ -86,7 +86,7 @@ def open_files(pid: int) -> dict[int, str]:
         entries = list((PROC / str(pid) / "fd").iterdir())
     except OSError:
         return {}
-    found = {int(entry.name): link_of(entry) for entry in entries if entry.name.isdigit()}
+    found = {int(entry.name): link_of(entry) for entry in entries if entry.name.isdecimal()}
     return {number: target for number, target in found.items() if target}
 
 

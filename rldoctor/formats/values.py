@@ -48,7 +48,7 @@ def scalar(text: str) -> Any:
 
 
 def convert(value: Any, kind: str) -> Any:
-    """``value`` as a vocabulary type (``int``, ``float``, ``bool``, ``str``, ``list``, ``dict``, ``any``).
+    """``value`` as a vocabulary type (``int``, ``size``, ``float``, ``bool``, ``str``, ``list``, ``dict``, ``any``).
 
     None and :class:`Unresolved` pass through. Raises ValueError with the reason where the value cannot be of that
     type."""
@@ -71,6 +71,13 @@ def _int(value: Any) -> int | None:
     if isinstance(number, bool) or not isinstance(number, int | float) or number != number // 1:
         raise ValueError(f"{value!r} is not a whole number")
     return int(number)
+
+
+def _size(value: Any) -> int | None:
+    number = _int(value)
+    if number is not None and number < 1:
+        raise ValueError(f"{value!r} is less than 1")
+    return number
 
 
 def _float(value: Any) -> float | None:
@@ -135,7 +142,16 @@ def _any(value: Any) -> Any:
     return scalar(value)
 
 
-_CONVERTERS = {"any": _any, "int": _int, "float": _float, "bool": _bool, "str": _str, "list": _list, "dict": _dict}
+_CONVERTERS = {
+    "any": _any,
+    "int": _int,
+    "size": _size,
+    "float": _float,
+    "bool": _bool,
+    "str": _str,
+    "list": _list,
+    "dict": _dict,
+}
 
 
 def whole(value: Any) -> Any:

@@ -91,7 +91,7 @@ class Draft:
         value = self.native(key)
         if value is None:
             return usual
-        return int(value) if isinstance(value, int | str) and str(value).isdigit() else None
+        return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
 
     def take(self, native: Native, option: str, value: Any, source: Source = Source.GIVEN) -> None:
         """Sets ``option`` from a native setting; an impossible value is noted and leaves the setting unknown."""

@@ -18,6 +18,7 @@ from rldoctor.plan.vocabulary import plain, term
 _IMAGINED: Mapping[str, tuple[Any, ...]] = {
     "bool": (True, False),
     "int": (1, 2, 6, 96, 480),
+    "size": (1, 2, 6, 96, 480),
     "float": (0.25, 0.0, 0.75),
     "str": ("something", "something else"),
     "list": ([0], [0, 1]),

@@ -16,7 +16,8 @@ from rldoctor.records import dataclass
 
 @dataclass(frozen=True)
 class Term:
-    """One canonical name. ``kind`` is int, float, bool, str, list, dict or any; ``unit`` is empty for a plain value."""
+    """One canonical name. ``kind`` is int, size (an int of at least 1), float, bool, str, list, dict or any; ``unit``
+    is empty for a plain value."""
 
     name: str
     kind: str

@@ -100,7 +100,7 @@ def _is_left(folder: Path, age: float) -> bool:
     pid, _, rest = owner.partition(" ")
     if not rest.endswith(_numbers()):
         return age > _OLD
-    return pid.isdigit() and _owner(int(pid)) != owner
+    return pid.isdecimal() and _owner(int(pid)) != owner
 
 
 def keep_logs(observations: Mapping[str, Any], report: Report) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def _descendants() -> set[int]:
     """All living processes below this one, however deep."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdecimal():
             try:
                 # "pid (name) state parent ...", where the name may hold spaces and parentheses.
                 state, parent = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
@@ -239,7 +239,7 @@ class _Shared:
             return
         # Somebody else's process may have come to use it meanwhile.
         held = _in_time(
-            shared_memory.held, {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+            shared_memory.held, {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
         )
         for inode, path in left.items():
             if held is not None and inode not in held:

@@ -58,7 +58,7 @@ def _credentials(rest: str) -> int:
     path = _PATH.search(rest)
     authority = rest[: path.start()] if path else rest
     host, colon, port = authority.rpartition(":")
-    if "@" not in authority and not (colon and not port.isdigit() and not host.startswith("[")):
+    if "@" not in authority and not (colon and not port.isdecimal() and not host.startswith("[")):
         return 0
     # A user or a token alone: what follows further @ is a version, git@github.com/x/y@v2.
     alone = "@" in authority and ":" not in authority[: authority.find("@")]

@@ -116,7 +116,7 @@ def _named(processes: Iterable[str]) -> str:
 
 def _ranks(ranks: Iterable[str]) -> str:
     """``rank 3``, ``62 ranks: 0-2, 4-62``; empty where there are none."""
-    numbers = sorted({int(rank) for rank in ranks if rank.isdigit()})
+    numbers = sorted({int(rank) for rank in ranks if rank.isdecimal()})
     if not numbers:
         return ""
     begins = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]

@@ -135,7 +135,7 @@ def _bar(row: Row, width: int) -> Text:
 
 
 def _look(number: int, colour: str) -> tuple[str, str]:
-    digits = next((int(word[1:]) for word in colour.split() if word[1:].isdigit()), number)
+    digits = next((int(word[1:]) for word in colour.split() if word[1:].isdecimal()), number)
     return _FILLS[number % len(_FILLS)], _COLOURS[digits % len(_COLOURS)]
 
 

@@ -70,7 +70,7 @@ class Guard:
 def by_variables(environ: Mapping[str, str]) -> Guard:
     """The guard that the variables ask for. What cannot be read stops nothing."""
     asked = environ.get(STOP, "").strip()
-    if asked.isdigit() and int(asked) > 0:
+    if asked.isdecimal() and int(asked) > 0:
         return Guard(stop=True, patience=int(asked))
     if asked not in ("", "0"):
         logger.warning("%s=%s: a number of records is expected; this run is not stopped", STOP, asked)

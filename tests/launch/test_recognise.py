@@ -138,6 +138,15 @@ def test_an_impossible_value_is_noted_with_its_line_and_leaves_the_setting_unkno
     assert [(n.line, n.text) for n in plan.notes] == [(2, "--max-model-len: 'many' is not a whole number")]
 
 
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_an_engine_has_at_least_one_rank(size: str, tmp_path: Path) -> None:
+    (tmp_path / "serve.sh").write_text(f"vllm serve m --tensor-parallel-size {size} --data-parallel-size-local 0\n")
+    (plan,) = read(tmp_path / "serve.sh")
+    setting = plan.settings["engine.tensor_parallel_size"]
+    assert (setting.value, setting.unknown) == (None, f"--tensor-parallel-size: '{size}' is less than 1")
+    assert plan.value("engine.data_parallel_size_local") == 0
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -101,7 +101,7 @@ def test_a_draft_takes_no_name_outside_the_vocabulary(tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_vocabulary_is_complete() -> None:
-    kinds = {"int", "float", "bool", "str", "list", "dict", "any"}
+    kinds = {"int", "size", "float", "bool", "str", "list", "dict", "any"}
     for name, row in terms().items():
         assert re.fullmatch(r"[a-z]+\.[a-z_0-9]+", name), name
         assert row.kind in kinds, name

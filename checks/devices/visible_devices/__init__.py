@@ -149,7 +149,7 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
         if launch is None or seen is None or not seen.listed:
             continue
         listed = True
-        missing = [text for text in seen.ids if text.isdigit() and int(text) >= count]
+        missing = [text for text in seen.ids if text.isdecimal() and int(text) >= count]
         if not missing:
             yield Reach(f"devices {joined(seen.ids)} of {count}")
             continue
@@ -246,7 +246,7 @@ def engine_device_exists(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     device = plan.value("placement.engine_device")
     index = device[5:] if isinstance(device, str) and device.startswith("cuda:") else ""
-    if plan.framework == "ms-swift" or not index.isdigit():
+    if plan.framework == "ms-swift" or not index.isdecimal():
         raise NotApplicable("the engine is given no device of its own")
     seen = _seen(case, plan)
     if int(index) < len(seen):

@@ -174,7 +174,7 @@ def end_of_turn_never_stops(case: Case) -> Iterator[Finding | Reach]:
 def _stops(plan: RolloutPlan, model: ModelFiles) -> set[str] | None:
     """The tokens that end a completion, as text; None where an id has no name in the tokenizer's files."""
     config = model.tokenizer_config or {}
-    names = {int(i): str(t.get("content")) for i, t in _added(config).items() if str(i).isdigit()}
+    names = {int(i): str(t.get("content")) for i, t in _added(config).items() if str(i).isdecimal()}
     eos = config.get("eos_token")
     found = {str(eos.get("content") if isinstance(eos, dict) else eos)} if eos else set()
     found |= {str(text) for text in plan.value("sampling.stop") or ()}

@@ -207,7 +207,7 @@ def _longer_than_trained(plan: RolloutPlan) -> bool:
     """Samples of more tokens than the trainer takes, both said by the launch."""
     trained = _given(plan, "trainer.model.seq_len")
     sampled = plan.value("lengths.total")
-    return str(trained).isdigit() and sampled is not None and int(trained) < sampled
+    return str(trained).isdecimal() and sampled is not None and int(trained) < sampled
 
 
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"

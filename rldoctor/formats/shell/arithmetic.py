@@ -157,7 +157,7 @@ def _compute(expander: Expander, node: Node, depth: int) -> int:
 def _number(expander: Expander, node: Node) -> int:
     name = expander.text(node)
     text: str | Unresolved
-    if node.type in ("variable_name", "word") and not name.isdigit():
+    if node.type in ("variable_name", "word") and not name.isdecimal():
         variable = expander.lookup(name)
         if variable is None:
             raise _UnknownError(f"{name} is not set in this file")

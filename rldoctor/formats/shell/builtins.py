@@ -120,7 +120,7 @@ class Builtins(Scope):
         if positional is None:
             return
         count = words[0].text if words else "1"
-        if not count.isdigit() or any(word.open for word in positional[: int(count)]):
+        if not count.isdecimal() or any(word.open for word in positional[: int(count)]):
             self.blur(["@"])
         elif int(count) <= len(positional):
             self.arguments(positional[int(count) :])

@@ -234,7 +234,7 @@ class Expander:
 
     def lookup(self, name: str) -> Variable | None:
         """A variable or positional parameter by name, or None where nothing in the script sets it."""
-        if name.isdigit() and name != "0" and self.positional is not None:
+        if name.isdecimal() and name != "0" and self.positional is not None:
             if any(word.open for word in self.positional[: int(name)]):
                 why = Unresolved(f"${name}", f"argument {name} depends on how the script is started")
                 return Variable((Word(why, why.raw, 0, pieces=(self.piece(why, 0),)),), 0)

@@ -104,7 +104,7 @@ def _named(expander: Expander, node: Node, name: str) -> Variable | Value:
     found = expander.lookup(name)
     if found is not None:
         return found
-    if name.isdigit() and name != "0":
+    if name.isdecimal() and name != "0":
         return Unresolved(expander.text(node), f"argument {name} given at the start")
     return Unresolved(expander.text(node), f"{name} is not set in this file")
 

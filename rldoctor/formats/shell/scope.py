@@ -237,7 +237,7 @@ class Scope:
         index = self.expander.text(subscript)[:-1].partition("[")[2]
         old = self.expander.variables.get(name)
         words = list(old.words) if old is not None else []
-        if more or value is None or not index.isdigit() or int(index) > len(words) or any(w.open for w in words):
+        if more or value is None or not index.isdecimal() or int(index) > len(words) or any(w.open for w in words):
             self.lose(name, line)
             return
         words[int(index) : int(index) + 1] = [self.expander.word(value)]

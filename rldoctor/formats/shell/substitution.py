@@ -197,7 +197,7 @@ def _realpath(words: Sequence[str]) -> str | None:
 
 def _seq(words: Sequence[str]) -> str | None:
     between, words = ("\n", words) if not any(word.startswith("-s") for word in words) else _separator("-s", words)
-    if not 1 <= len(words) <= 3 or not all(word.lstrip("-").isdigit() and len(word) < 7 for word in words):
+    if not 1 <= len(words) <= 3 or not all(word.lstrip("-").isdecimal() and len(word) < 7 for word in words):
         return None
     numbers = [int(word) for word in words]
     first, step, last = (1, 1, numbers[0]) if len(numbers) == 1 else (numbers[0], 1, numbers[-1])
@@ -284,7 +284,7 @@ def _cut(words: Sequence[str]) -> tuple[Sequence[str], Filter | None]:
     number, (empty, *names) = _separator("-f", rest)
     if empty:
         names = [empty, *names]
-    if not number.isdigit() or number == "0" or any(name.startswith("-") for name in names):
+    if not number.isdecimal() or number == "0" or any(name.startswith("-") for name in names):
         return (), None
 
     def field(row: str) -> str:

@@ -29,9 +29,9 @@ def _first(value: Any) -> Any:
     if isinstance(value, str):
         value = convert(value, "list") if "," in value else value
     if isinstance(value, list):
-        value = [convert(part, "int") if str(part).isdigit() else part for part in value]
+        value = [convert(part, "int") if str(part).isdecimal() else part for part in value]
         return value[0] if len(value) == 1 else value
-    return int(value) if str(value).isdigit() else value
+    return int(value) if str(value).isdecimal() else value
 
 
 def _joined(value: Any) -> Any:

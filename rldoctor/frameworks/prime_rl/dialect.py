@@ -124,7 +124,7 @@ def _count(draft: Draft, *keys: str, default: bool = False) -> int | None:
         # On a command line a list is written with commas, and one device is a list too.
         if key.endswith("_ids") and re.fullmatch(r"\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?", str(value)):
             return len(str(value).split(","))
-        if isinstance(value, int | str) and str(value).isdigit():
+        if isinstance(value, int | str) and str(value).isdecimal():
             return int(value)
     return None
 

@@ -134,7 +134,7 @@ def _own_device(draft: Draft) -> None:
         elif total:
             device = f"cuda:{total}"
         draft.override("placement.engine_device", device, "vllm_device auto", "rollout.enabled", "process.total")
-    index = int(device[5:]) if isinstance(device, str) and device[:5] == "cuda:" and device[5:].isdigit() else None
+    index = int(device[5:]) if isinstance(device, str) and device[:5] == "cuda:" and device[5:].isdecimal() else None
     draft.derive("placement.engines", 1, "one engine, in the first process")
     draft.derive("placement.engine_gpus", 1, "one engine, in the first process")
     if index is None or not total:

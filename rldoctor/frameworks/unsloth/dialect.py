@@ -152,7 +152,7 @@ def _standby(draft: Draft) -> None:
     draft.derive("sleep.enabled", enabled, how, f"env.{how}")
     level = draft.launch.variable("VLLM_SLEEP_MODE") or "1"
     draft.derive(
-        "sleep.level", int(level) if enabled and str(level).isdigit() else 0, "VLLM_SLEEP_MODE, else 1", f"env.{how}"
+        "sleep.level", int(level) if enabled and str(level).isdecimal() else 0, "VLLM_SLEEP_MODE, else 1", f"env.{how}"
     )
     if enabled and draft.launch.variable("UNSLOTH_VLLM_STANDBY_UTIL_OVERRIDE") in (None, "0"):
         why = "standby sets it by the size of the device"

@@ -76,7 +76,7 @@ def hosts(text: str) -> list[int | None]:
 def _option(program: Program, what: str, word: Word, spelled: str, file: str, files: Files) -> None:
     place = Setting(file=file or None, line=word.line, key=f"mpirun {spelled}", raw=f"{spelled} {word.raw}")
     if what.startswith("step_"):
-        number = word.text if isinstance(word.value, str) and word.value.isdigit() else None
+        number = word.text if isinstance(word.value, str) and word.value.isdecimal() else None
         program.process[f"scheduler.{what}"] = (
             replace(place, value=int(number))
             if number is not None
@@ -88,7 +88,7 @@ def _option(program: Program, what: str, word: Word, spelled: str, file: str, fi
         variable(program, word, file)
     elif what == "hosts" and isinstance(word.value, str):
         listed = [part.rpartition(":") for part in word.value.split(",") if part]
-        _place(program, [int(slots) if name and slots.isdigit() else None for name, _, slots in listed], place)
+        _place(program, [int(slots) if name and slots.isdecimal() else None for name, _, slots in listed], place)
     elif what == "file":
         source = opened(program, word.value, files)
         if source is not None:

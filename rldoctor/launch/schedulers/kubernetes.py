@@ -214,7 +214,7 @@ def _containers(template: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and value.isdecimal():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 100_000 else None
 

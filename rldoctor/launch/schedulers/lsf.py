@@ -25,7 +25,7 @@ def directives(source: Source) -> dict[str, Setting]:
         if words and words[0] == "-gpu":
             option, value = "-gpu", " ".join(words[1:])
         place = Setting(file=source.file, line=line, key=f"#BSUB {option}", raw=f"{option} {value}")
-        if option == "-n" and value.isdigit():
+        if option == "-n" and value.isdecimal():
             found["scheduler.tasks"] = replace(place, value=int(value))
         elif option == "-R" and (span := _SPAN.search(value)) is not None:
             name = "tasks_per_node" if span[1] == "ptile" else "nodes"

@@ -65,7 +65,7 @@ def _chunks(part: str) -> list[dict[str, str]]:
 
 def _amount(chunk: dict[str, str], names: tuple[str, ...]) -> int | None:
     given = next((chunk[name] for name in names if name in chunk), None)
-    return int(given) if given is not None and given.isdigit() else None
+    return int(given) if given is not None and given.isdecimal() else None
 
 
 def _of_each(name: str, amounts: list[int | None], place: Setting) -> dict[str, Setting]:

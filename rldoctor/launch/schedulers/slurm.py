@@ -192,7 +192,7 @@ def _devices(text: str) -> int | None:
         if text.startswith("gpu") and name != "gpu":
             continue  # another resource
         last = rest[-1] if rest else name
-        if last.isdigit() and len(last) < 6:
+        if last.isdecimal() and len(last) < 6:
             total += int(last)
         elif re.fullmatch(r"[A-Za-z][\w.-]*", last):
             total += 1

@@ -45,7 +45,7 @@ def found(address: str) -> str:
 def reach(address: str) -> None:
     """Raises :class:`ConnectionError` where nothing answers, or something that does not speak as Ray's servers do."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal():
         if address.startswith(CLIENT):
             return  # a name alone has the usual port
         raise ConnectionError(f"{address} is no address of a Ray: HOST:PORT is expected, or auto")

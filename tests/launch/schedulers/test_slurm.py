@@ -33,6 +33,7 @@ def asked(folder: Path, text: str, **environment: str) -> dict[str, Any]:
          {"tasks": 16, "tasks_per_node": 8, "gpus_per_task": 1, "nodes": 2, "gpus_per_node": 8, "gpus": 16}),
         ("--nodes=2-4 --gpus-per-node=8", {"nodes": None, "gpus_per_node": 8}),
         ("--nodes=$COUNT", {"nodes": None}),
+        ("--nodes=2\N{SUPERSCRIPT TWO} --gres=gpu:\N{SUPERSCRIPT TWO}", {"nodes": None, "gpus_per_node": None}),
         ("--exclusive --mem=0 --job-name=x", {}),
     ],
 )  # fmt: skip
