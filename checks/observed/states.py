@@ -171,7 +171,7 @@ _OTHERWISE = re.compile(
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
     # What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
     rf"|(?<![\w./-])(?:rollouts?(?! {_MACHINE}| pod)|sandbox\w*|reward\w*|trajector\w+|episodes?|env(?:ironment)?s?"
-    r"|weights?|eval(?:uation)?s?)(?![\w./-])",
+    r"|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?)(?![\w./-])",
     re.IGNORECASE,
 )
 # Who tells it went on, or tells of an earlier run.
