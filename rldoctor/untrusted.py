@@ -41,6 +41,15 @@ def is_file(path: Path | str) -> bool:
         return False
 
 
+def beginning(file: Path | str, most: int) -> bytes:
+    """The first bytes of a file; none of one that cannot be read."""
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(most)
+    except OSError:
+        return b""
+
+
 def text(file: Path | str, most: int) -> str:
     """The same as text; what is no UTF-8 is replaced."""
     return read(file, most).decode("utf-8", "replace")

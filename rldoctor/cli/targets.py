@@ -47,7 +47,7 @@ def unread() -> str | None:
 def _refuse_file(target: Path) -> None:
     if str(target).endswith(LOGS):
         raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
-    if target.suffix == ".txt" and _TRACEBACK.search(_start(target)):
+    if target.suffix == ".txt" and _TRACEBACK.search(untrusted.beginning(target, _MOST_OF_A_LOG)):
         raise InputError(f"{target}: a log with a traceback, and no launch file: rldoctor triage {target}")
     held = _object(target) if target.suffix == ".json" else {}
     if {"schema_version", "findings"} <= held.keys():
@@ -68,15 +68,6 @@ def _refuse_words(target: str, first: str, script: str | None, command: str) -> 
         raise InputError(f"{first}: no such file; hand over the script alone: rldoctor {command} {script}")
     if " -" in target:
         raise InputError(f"{target}: a command, not a file; save it as a script and hand that over")
-
-
-def _start(file: Path) -> bytes:
-    """The beginning of a file; empty for one that cannot be read."""
-    try:
-        with file.open("rb") as opened:
-            return opened.read(_MOST_OF_A_LOG)
-    except OSError:
-        return b""
 
 
 def _object(file: Path) -> dict[str, Any]:

@@ -165,13 +165,14 @@ def _refuse_log(target: Path, why: InputError) -> None:
 
     if is_named(target) or not untrusted.is_file(target):
         return
-    with target.open("rb") as opened:
-        text = opened.read(_MOST_OF_A_LOG).decode(errors="replace")
+    text = untrusted.beginning(target, _MOST_OF_A_LOG).decode(errors="replace")
+    if text.startswith("#!"):
+        return
     try:
         incident = triage_text(text).incident
     except InputError:  # no text
         return
-    if text.startswith("#!") or incident is None or incident.kind == "unknown":
+    if incident is None or incident.kind == "unknown":
         return
     if incident.kind == "unfinished" and incident.stage == "start":
         return

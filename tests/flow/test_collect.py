@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -175,3 +176,15 @@ def test_a_cluster_that_was_named_is_asked_for_an_assumed_machine_too(tmp_path: 
     assert "observations.ray_cluster" in case.unknown
     with pytest.raises(InputError, match="--from asks nobody"):
         session.open_session(replace(options, assume=(), bundles=(launch,)))
+
+
+def test_a_launch_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it is a log nobody asks then."""
+
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "train").write_text("hello\n")
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(InputError, match="train"):
+        list(launches(Case(), session.Options(target=tmp_path / "train")))
