@@ -16,6 +16,7 @@ from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import InputError, meant, one_line
+from rldoctor.model import Missing
 from rldoctor.records import dataclass
 
 # Either may bring checks, probes and scenarios; two names say what is in a module before it is imported.
@@ -54,6 +55,16 @@ class Registry:
             self.checks[key] = item
         else:
             self.probes[key] = item
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What is said of other people's plugins that could not be used."""
+        return tuple(str(one) for one in self.broken if not one.is_own)
+
+    @property
+    def lacking(self) -> tuple[Missing, ...]:
+        """The parts of rldoctor itself that could not be used: no verdict is whole without them."""
+        return tuple(Missing(what=f"a part of rldoctor is broken: {one.reason}") for one in self.broken if one.is_own)
 
     def unknown(self, code: str) -> InputError:
         """What to say of a code, or of a check's name, that no check has."""

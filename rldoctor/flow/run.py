@@ -123,14 +123,11 @@ def _with_kept_logs(session: Session, probed: Case, judged: Report) -> Case:
 def settled(session: Session, judged: Report) -> Report:
     """The report as the project's settings weigh it, what they ignore apart. Plugins that could not be used are noted;
     where that is a part of rldoctor, the verdict lacks it."""
-    broken = session.registry.broken
+    registry = session.registry
     noted = replace(
         judged,
-        notes=(*(str(b) for b in broken if not b.is_own), *judged.notes, *without_effect(session.settings)),
-        missing=(
-            *judged.missing,
-            *(Missing(what=f"a part of rldoctor is broken: {b.reason}") for b in broken if b.is_own),
-        ),
+        notes=(*registry.left_out, *judged.notes, *without_effect(session.settings)),
+        missing=(*judged.missing, *registry.lacking),
     )
     weighed = settings.weighed(noted, session.settings)
     return settings.silence(weighed, session.settings, datetime.date.today())

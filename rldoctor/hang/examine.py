@@ -72,20 +72,19 @@ def examine(session: Session, request: HangRequest, progress: Progress) -> Repor
 
 def _judged(session: Session, case: Case, kept: tuple[Path, ...], notes: list[str]) -> Report:
     hang = hang_of(case)
-    broken = map(str, session.registry.broken)
     results = judge(_watching(session.checks), case, session.registry.checks.values())
     logged = _logged(session, kept)
     # What a log says of these is known better from the run itself, or is no cause.
     better = Precedence.of(session.checks).of_kind(Kind.STALL, Kind.ELSEWHERE, Kind.FALLBACK)
     if logged is not None:
         results = tuple(_joined(results, logged.results, better))
-    report = Report(target=_target(case), results=results, notes=(*broken, *places(hang), *notes))
+    report = Report(target=_target(case), results=results, notes=(*session.registry.left_out, *places(hang), *notes))
     # What a log says failed comes before what then waited for it.
     causes = [f for f in logged.findings if f.code not in better] if logged is not None else []
     ranked = (*causes, *(f for f in report.findings if f not in causes))
     # Without stacks "nothing found" would say more than is known.
     open_ = {result.code for result in results if result.outcome is Outcome.NOT_CHECKED}
-    missing = verdict.missing(verdict.Subject.STALL, case, report, (), open_)
+    missing = (*verdict.missing(verdict.Subject.STALL, case, report, (), open_), *session.registry.lacking)
     run = StalledRun(hang)
     if not run.process_states and not report.findings:
         missing = (*missing, _NO_WORK)

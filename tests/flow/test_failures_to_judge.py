@@ -13,7 +13,10 @@ import pytest
 from rldoctor.catalogue.plugins import BrokenPlugin
 from rldoctor.flow import run as flow
 from rldoctor.flow import session
+from rldoctor.hang import folder
+from rldoctor.hang.examine import HangRequest, examine
 from rldoctor.model import Missing
+from tests.hang.records import ALL_REDUCE, case, hang, rank
 from tests.probes.environments import Environment
 
 CRASHES = """
@@ -70,9 +73,14 @@ def test_what_cannot_be_imported(tmp_path: Path) -> None:
         BrokenPlugin("acme", "acme_doctor: ImportError: no"),
         BrokenPlugin("builtin-checks", "rldoctor_checks.sync: SyntaxError: no"),
     ]
-    judged = flow.triage(opened, [str(log)], False, lambda said: None)
-    assert judged.notes[0] == "plugin acme was left out: acme_doctor: ImportError: no"
-    assert Missing(what="a part of rldoctor is broken: rldoctor_checks.sync: SyntaxError: no") in judged.missing
+    kept = folder.save(case(hang(rank(0, ALL_REDUCE), rank(1, ALL_REDUCE))), tmp_path / "kept")
+    stalled = HangRequest(seconds=5.0, saved=(kept,))
+    for judged in (
+        flow.triage(opened, [str(log)], False, lambda said: None),
+        examine(opened, stalled, lambda said: None),
+    ):
+        assert judged.notes[0] == "plugin acme was left out: acme_doctor: ImportError: no"
+        assert Missing(what="a part of rldoctor is broken: rldoctor_checks.sync: SyntaxError: no") in judged.missing
 
 
 def test_a_level_that_was_asked_for_and_ended_by_its_time_limit(environment: Environment, tmp_path: Path) -> None:
