@@ -57,12 +57,12 @@ from ..observed.rollout import (
     log_probability,
     one_cause,
     records,
+    repeats_one_token,
     require,
     rollouts,
     runs,
 )
 from ..observed.trends import Run, finite, mean, steps_of
-from ..sync.outputs_corrupt import repeats_one_token
 from .seeds import live as sampled
 
 check = Check("RLD311", "completions-identical", __doc__, before=("RLD501",))

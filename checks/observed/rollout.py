@@ -20,6 +20,10 @@ Judge = Callable[[Case], Iterator[Finding | Reach]]
 
 # That something of this probability happened by chance is not worth considering.
 NEVER = math.log(1e-9)
+# Shorter completions repeat a token by chance.
+_SHORTEST = 6
+# The sleep allocator's own words (``vllm/device_allocator/cumem.py``).
+_REFUSAL = "xpandable segments are not compatible with memory pool"
 
 
 def one_cause(judge: Judge) -> Judge:
@@ -104,10 +108,24 @@ def log_probability(completion: Completion) -> float | None:
     return float(sum(reported))
 
 
+def repeats_one_token(rows: list[Completion]) -> bool:
+    """Whether every completion, of some length, is one and the same token."""
+    return len({token for row in rows for token in row["token_ids"]}) == 1 and all(
+        len(row["token_ids"]) >= _SHORTEST for row in rows
+    )
+
+
 def failure_text(job: Job) -> str:
     """Type and message of every exception of a rollout that raised, outermost first, one per line."""
     links = records(job).get("exceptions", ())
     return "\n".join(f"{link['type']}: {link['message']}" for link in links if link.get("link") != "suppressed")
+
+
+def refuses_segments(job: Job) -> bool:
+    """Whether an engine failed because of expandable segments."""
+    failed = records(job).get("failed", {}).get("exceptions", ())
+    reported = [failure_text(job), *(str(link["message"]) for link in failed)]
+    return any(_REFUSAL in text for text in reported)
 
 
 def frames(job: Job) -> list[Link]:

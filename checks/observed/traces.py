@@ -24,6 +24,14 @@ def unscheduled(trace: Trace) -> dict[str, Answer]:
     return {n: a for n, a in trace["answers"].items() if not a["token_ids"] and not a["aborted"]}
 
 
+def beyond_the_budget(trace: Trace, engine: Mapping[str, Any]) -> dict[str, Answer]:
+    """Requests that a step of this engine has no room for."""
+    budget = engine.get("max_num_batched_tokens")
+    if budget is None or engine.get("enable_chunked_prefill") is not False:
+        return {}
+    return {name: answer for name, answer in unscheduled(trace).items() if answer["prompt_tokens"] > budget}
+
+
 def faults(trace: Trace) -> Iterator[str]:
     """What one caller must never see, a line each."""
     never = unscheduled(trace)

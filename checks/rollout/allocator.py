@@ -46,7 +46,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import release
 
-from ..observed.rollout import Job, describe, failure_text, records, require, runs
+from ..observed.rollout import describe, refuses_segments, require, runs
 
 check = Check("RLD207", "sleep-mode-allocator-conflict", __doc__)
 
@@ -99,8 +99,6 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-# The allocator's own words (``vllm/device_allocator/cumem.py``).
-REFUSAL = re.compile(r"xpandable segments are not compatible with memory pool")
 # Less than this is within what other allocations on the device move.
 SMALLEST_HELD = 16 << 20
 
@@ -136,13 +134,6 @@ def sleeping_frees_memory(case: Case) -> Iterator[Finding | Reach]:
             fixes=(_off(str(plan.value(f"env.{VARIABLE}", EXPANDABLE))), _NEWER),
             url=URL,
         )
-
-
-def refuses_segments(job: Job) -> bool:
-    """Whether an engine failed because of expandable segments."""
-    failed = records(job).get("failed", {}).get("exceptions", ())
-    reported = [failure_text(job), *(str(link["message"]) for link in failed)]
-    return any(REFUSAL.search(text) for text in reported)
 
 
 def _off(value: str) -> Fix:

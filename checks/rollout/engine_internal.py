@@ -54,8 +54,7 @@ from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
 from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, trend
-from ..observed.traces import faults, unscheduled
-from .token_budget import beyond_the_budget
+from ..observed.traces import beyond_the_budget, faults, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 

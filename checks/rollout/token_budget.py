@@ -30,8 +30,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rldoctor.api import (
     Applicability,
@@ -54,7 +53,7 @@ from rldoctor.api.engine import chunked_prefill, generation
 
 from ..observed.agreement import grade_of
 from ..observed.rollout import describe, records, runs
-from ..observed.traces import unscheduled
+from ..observed.traces import beyond_the_budget
 
 check = Check("RLD202", "token-budget-below-context", __doc__)
 
@@ -158,14 +157,6 @@ def never_scheduled(case: Case) -> Iterator[Finding | Reach]:
                 fixes=fixes,
             )
         yield Reach(f"every prompt was scheduled with a budget of {budget} in {describe(job)}")
-
-
-def beyond_the_budget(trace: Mapping[str, Any], engine: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Requests that a step of this engine has no room for."""
-    budget = engine.get("max_num_batched_tokens")
-    if budget is None or engine.get("enable_chunked_prefill") is not False:
-        return {}
-    return {name: answer for name, answer in unscheduled(trace).items() if answer["prompt_tokens"] > budget}
 
 
 def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:

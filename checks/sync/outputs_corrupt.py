@@ -45,6 +45,7 @@ from ..observed.rollout import (
     log_probability,
     one_cause,
     records,
+    repeats_one_token,
     require,
     rollouts,
     runs,
@@ -53,8 +54,6 @@ from ..observed.soak import canary, soaked, turned
 
 check = Check("RLD404", "outputs-corrupt", __doc__)
 
-# Shorter completions repeat a token by chance.
-SHORTEST = 6
 SHOWN = 4
 
 
@@ -270,13 +269,6 @@ def requests_that_differ(case: Case) -> Iterator[Finding | Reach]:
             )
         count = records(job)["reach"]["requests"]
         yield Reach(f"{count} requests of {len(kinds)} kinds in one batch, each drawn by its own parameters")
-
-
-def repeats_one_token(rows: list[Completion]) -> bool:
-    """Whether every completion, of some length, is one and the same token."""
-    return len({token for row in rows for token in row["token_ids"]}) == 1 and all(
-        len(row["token_ids"]) >= SHORTEST for row in rows
-    )
 
 
 def _likely(rows: list[Completion]) -> bool:

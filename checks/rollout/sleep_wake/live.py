@@ -9,8 +9,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Rea
 
 from ...exceptions import root_of
 from ...observed.agreement import Noise, difference, noise_of
-from ...observed.rollout import describe, records, require, runs
-from ..allocator import refuses_segments
+from ...observed.rollout import describe, records, refuses_segments, require, runs
 from . import LEVEL, SLEEP, awake, check
 
 Told = Mapping[str, Any]
