@@ -14,7 +14,7 @@ from tests.logs.asking import raised
 from tests.logs.excerpts import HEALTHY
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
-STEPS = HEALTHY.replace("DONE\n", "")
+STEPS = HEALTHY[: HEALTHY.index("{'train_runtime'")]
 SLURM = "slurmstepd: error: *** STEP 553019.0 ON dgx-17 CANCELLED AT 2025-07-22T05:41:07 {why}***\n"
 RAYLET = "(raylet) [2025-08-30 03:14:52,117 E 3310 3310] (raylet) "
 NPU = (
