@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import ast
 
+_BEGINNING = 2 << 20  # bytes
+
 
 def read(file: Path | str, most: int) -> bytes:
     """What a file holds; nothing is waited for. Raises :class:`OSError` with a reason where it cannot be read, is no
@@ -41,11 +43,11 @@ def is_file(path: Path | str) -> bool:
         return False
 
 
-def beginning(file: Path | str, most: int) -> bytes:
-    """The first bytes of a file; none of one that cannot be read."""
+def beginning(file: Path | str) -> bytes:
+    """The first bytes of a file, in which a log says what it is; none of one that cannot be read."""
     try:
         with Path(file).open("rb") as opened:
-            return opened.read(most)
+            return opened.read(_BEGINNING)
     except OSError:
         return b""
 

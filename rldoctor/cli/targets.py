@@ -17,7 +17,6 @@ from rldoctor.errors import InputError
 LOGS = (".log", ".out", ".err", ".gz")
 # A bundle holds the facts of one machine; see rldoctor.bundle.
 _MAX_BYTES = 64 << 20
-_MOST_OF_A_LOG = 2 << 20
 _TRACEBACK = re.compile(rb"^(?:.{0,200}\W)?Traceback \(most recent call last\):\s*$", re.MULTILINE)
 
 
@@ -47,7 +46,7 @@ def unread() -> str | None:
 def _refuse_file(target: Path) -> None:
     if str(target).endswith(LOGS):
         raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
-    if target.suffix == ".txt" and _TRACEBACK.search(untrusted.beginning(target, _MOST_OF_A_LOG)):
+    if target.suffix == ".txt" and _TRACEBACK.search(untrusted.beginning(target)):
         raise InputError(f"{target}: a log with a traceback, and no launch file: rldoctor triage {target}")
     held = _object(target) if target.suffix == ".json" else {}
     if {"schema_version", "findings"} <= held.keys():

@@ -14,9 +14,6 @@ from rldoctor.errors import InputError
 from rldoctor.flow.session import Options, Session, devices_named, own_step
 from rldoctor.redact import marks
 
-# What a log says of itself stands within so many bytes.
-_MOST_OF_A_LOG = 2 << 20
-
 
 def cases(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]]:
     """Every case, and with what its probes are to be run. Raises :class:`InputError` for what cannot be used."""
@@ -165,7 +162,7 @@ def _refuse_log(target: Path, why: InputError) -> None:
 
     if is_named(target) or not untrusted.is_file(target):
         return
-    text = untrusted.beginning(target, _MOST_OF_A_LOG).decode(errors="replace")
+    text = untrusted.beginning(target).decode(errors="replace")
     if text.startswith("#!"):
         return
     try:

@@ -80,27 +80,26 @@ def a_part_that_divides(plan: RolloutPlan, whole: int, part: int) -> Iterator[Fi
     option = next((name for name in (MINI, TRAIN) if plan.value(name) == part), None)
     each = group if whole == prompts else 1
     sizes = [size for size in range(1, whole + 1) if whole % size == 0 and size * each % ranks == 0]
-    if option is None or not sizes:
-        return
-    nearest = min(sizes, key=lambda size: (abs(size - part), size))
-    yield Fix.safe(
-        f"train on batches of {nearest}, which divide {whole}",
-        {option: nearest},
-        side_effects="another number of optimizer steps per rollout",
-    )
+    if option is not None:
+        yield from _nearest(option, part, sizes, f"train on batches of {{}}, which divide {whole}")
+
+
+def _nearest(option: str, given: int, sizes: list[int], title: str) -> Iterator[Fix]:
+    """The one of the sizes that is nearest to what is given, the smaller of two; nothing where there is none."""
+    nearest = min(sizes, key=lambda size: (abs(size - given), size), default=None)
+    if nearest is not None:
+        yield Fix.safe(
+            title.format(nearest),
+            {option: nearest},
+            side_effects="another number of optimizer steps per rollout",
+        )
 
 
 def a_mini_batch_of_all_ranks(plan: RolloutPlan, whole: int, ranks: int) -> Iterator[Fix]:
     """The nearest mini batch that divides the prompts of a step and gives each rank as many completions."""
     mini, group, prompts = plan.value(MINI), plan.value(GROUP, 1) or 1, plan.value(PROMPTS)
     sizes = [n for n in range(1, mini + ranks + 1) if n * group % ranks == 0 and (not prompts or prompts % n == 0)]
-    nearest = min(sizes, key=lambda size: (abs(size - mini), size), default=None)
-    if nearest is not None:
-        yield Fix.safe(
-            f"train on mini batches of {nearest} prompts",
-            {MINI: nearest},
-            side_effects="another number of optimizer steps per rollout",
-        )
+    yield from _nearest(MINI, mini, sizes, "train on mini batches of {} prompts")
 
 
 def a_backward_batch(plan: RolloutPlan, samples: int, step: int) -> Iterator[Fix]:
@@ -108,13 +107,7 @@ def a_backward_batch(plan: RolloutPlan, samples: int, step: int) -> Iterator[Fix
     steps, group = plan.value(ACCUMULATION), plan.value(GROUP, 1) or 1
     micro = step // steps
     sizes = [n for n in range(1, 2 * steps + 1) if samples % (micro * n) == 0]
-    nearest = min(sizes, key=lambda size: (abs(size - steps), size), default=None)
-    if nearest is not None:
-        yield Fix.safe(
-            f"accumulate {nearest} micro steps",
-            {ACCUMULATION: nearest},
-            side_effects="another number of optimizer steps per rollout",
-        )
+    yield from _nearest(ACCUMULATION, steps, sizes, "accumulate {} micro steps")
     prompts = next((n for n in range(samples // group, samples // group + step + 1) if n * group % step == 0), None)
     if prompts is not None:
         yield Fix.unsafe(
