@@ -146,12 +146,14 @@ _STATE = re.compile(
     r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
     # Slurm's letters.
     r"|\bJob_id=.{1,200}, (?P<state_4>[A-Z_]{6,20})(?:,|$)"
-    # A line that is a record and nothing else.
-    rf"|^\s*{_KEY}\s?[:=]\s{{1,40}}(?P<state_5>[A-Z][a-z]{{5,20}})\s*$"
+    # A line of a record whose values stand in one column. What has one space there may be anything's state.
+    rf"|^\s*{_KEY}\s?[:=]\s{{2,40}}(?P<state_5>[A-Z][a-z]{{5,20}})\s*$"
 )
 # The same two columns of an event; a row of sacct has the job's number first, an exit code and its signal behind.
 _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
-_ROW = re.compile(r"^\s*\d+(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b")
+_ROW = re.compile(
+    r"^\s*(?P<job>\d+)(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b"
+)
 # A reason of other words is somebody else's: RewardTimeout.
 _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
@@ -164,19 +166,26 @@ _WORDS = re.compile(
 )
 
 _CLAUSES = re.compile(r"[:;.] ")
-# Advice, a policy, a count of none, what the engine does to its own requests, and what a process says of itself.
+# What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
+_OF_A_ROLLOUT = (
+    rf"(?<![\w./-])(?:rollouts?(?! {_MACHINE}| pod)|sandbox\w*|reward\w*|trajector\w+|episodes?|env(?:ironment)?s?"
+    r"|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?)(?![\w./-])"
+)
+# Advice, a policy, a count of none, what the engine does to its own requests, what a process says of itself, and a
+# trial that the search over parameters gives up.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
-    # What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
-    rf"|(?<![\w./-])(?:rollouts?(?! {_MACHINE}| pod)|sandbox\w*|reward\w*|trajector\w+|episodes?|env(?:ironment)?s?"
-    r"|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?)(?![\w./-])",
+    r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"
+    rf"|{_OF_A_ROLLOUT}",
     re.IGNORECASE,
 )
+_OF_A_TOOL = re.compile(rf"{_OF_A_ROLLOUT}|\bswe(?:[-_]?bench)?[-_]", re.IGNORECASE)
 # Who tells it went on, or tells of an earlier run.
 _GOES_ON = re.compile(
-    r"\b(?:resum(?:ing|ed from)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)|falling back|previous(?:ly)?)\b",
+    r"\b(?:resum(?:ing|ed from)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)|falling back|previous(?:ly)?"
+    r"|(?:hours?|days?|weeks?|months?|years?) ago|yesterday|last (?:night|week|month))\b",
     re.IGNORECASE,
 )
 
@@ -185,10 +194,24 @@ _GOES_ON = re.compile(
 def _named(line: str) -> frozenset[Why | None]:
     """What the reasons say that a line names."""
     found = (one for form in (_FIELD, _STATE, _EVENT, _ROW) for one in form.finditer(line, 0, 1000))
-    names = (next(value for value in one.groupdict().values() if value) for one in found)
+    names = (next(value for key, value in one.groupdict().items() if value and key != "job") for one in found)
     spelled = (_RUN_TOGETHER.sub(" ", name).lower() for name in names)
     reasons = [reason for reason in spelled if _WORDS.fullmatch(reason)]
     return frozenset(next((why for why in _EACH if re.search(why.words, reason)), None) for reason in reasons)
+
+
+def is_of_a_tool(line: str) -> bool:
+    """Whether a line speaks of what a rollout runs (a sandbox, a tool, an environment), and not of the job."""
+    return _OF_A_TOOL.search(line, 0, 1000) is not None
+
+
+def _one_of_several(event: LogEvent) -> bool:
+    """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
+    row = _ROW.match(event.line)
+    if row is None:
+        return False
+    beside = (_ROW.match(line) for line in (*event.before, *event.after))
+    return any(other is not None and other["job"] != row["job"] for other in beside)
 
 
 def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
@@ -205,6 +228,6 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         return _OTHERWISE.search(line, clause, said.end() + 20) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
-        return event.exception is None and told(event.line) and cut_short(case, event)
+        return event.exception is None and told(event.line) and not _one_of_several(event) and cut_short(case, event)
 
     return condition

@@ -25,6 +25,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
@@ -32,7 +33,7 @@ from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Seve
 from ..observed.endings import cut_short
 from ..observed.rollout import describe
 from ..observed.soak import DEVICE, HOST, reach, soaked, trend
-from ..observed.states import MEMORY, tells
+from ..observed.states import MEMORY, is_of_a_tool, tells
 
 check = Check(
     "RLD604",
@@ -48,6 +49,8 @@ _LESS = Fix(
     title="use less host memory on the node: fewer actors and loader workers per node, no parameter or optimizer "
     "offload where the GPUs have room, no sleep level that keeps weights in host memory",
 )
+# `docker inspect` has the field for every container.
+_IS_NOT = re.compile(r"(?i:OOMKilled\W{1,4}false)\b")
 _MORE = Fix(title="give the node or container more memory (docker run --memory, Slurm --mem, a pod's limit)")
 
 
@@ -119,6 +122,8 @@ def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
 )
 def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's limit, the cgroup's, the pod's or the job's."""
+    if _IS_NOT.search(event.line) or is_of_a_tool(event.line):
+        return
     process = event.search(r"Kill(?:ed)? process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
     name = f"{process[2]} (pid {process[1]})" if process else "a process"
     size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""

@@ -43,7 +43,6 @@ check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), 
     "The worker died unexpectedly while executing this task",
     "The actor died because its node has died",
     "The actor is dead because its node has died",
-    "The task's local raylet died",
     role=Role.CASCADE,
 )
 def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:

@@ -104,6 +104,19 @@ def test_what_only_resembles_a_limit_of_host_memory(line: str) -> None:
     assert findings(check, f"{line}\n") == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '            "OOMKilled": false,',
+        "tool container swe-17 OOMKilled (exit 137), observation returned to the policy",
+        "(SandboxActor pid=77) sandbox container 4f2a exited: OOMKilled=true exit_code=137; reward 0",
+    ],
+)
+def test_a_container_that_the_job_does_not_run_in(line: str) -> None:
+    assert findings(check, f"{line}\n") == []
+    assert "the kernel killed a process" in finding(check, "container grpo-rollout-3 OOMKilled\n").message
+
+
 def test_rays_object_store() -> None:
     text = raised("ray.exceptions.ObjectStoreFullError", "Failed to put object 00ff. Object size is 41200331 bytes.")
     assert "an object of 41200331 bytes found no room" in finding(check, text).message

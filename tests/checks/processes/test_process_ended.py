@@ -380,6 +380,12 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
         "background job cancelled",
         '  "status": "DEADLINE_EXCEEDED", "message": "the judge took too long"',
         "exit_reason: AgentTimeoutError",
+        # A search over parameters gives trials up, an order of an agent's customer has a state, history is no end.
+        "trial 3 was stopped by ASHA",
+        "Trial 7 stopped by the median stopping rule; best trial 2",
+        "Status: Cancelled",
+        "node rebooted 3 days ago",
+        "the host gpu-07 was drained last week",
     ],
 )
 def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
@@ -392,6 +398,30 @@ def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
 )
 def test_what_is_taken_down_behind_a_run_that_came_to_its_end(line: str) -> None:
     assert findings(check, f"{HEALTHY}{line}\n") == []
+
+
+ROWS = ("1234567  grpo-7b  gpu  CANCELLED by 1001  0:0", "1234568  grpo-7b  gpu  COMPLETED  0:0")
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[::-1], (*ROWS, "1234569  sft-7b  gpu  PREEMPTED  0:0")])
+def test_of_a_list_of_jobs_nobody_says_which_row_is_this_run(rows: tuple[str, ...]) -> None:
+    assert findings(check, STEPS + "".join(f"{row}\n" for row in rows)) == []
+
+
+def test_the_steps_of_one_job_are_rows_of_that_job() -> None:
+    rows = "99  train  gpu  TIMEOUT  0:0\n99.batch  batch  CANCELLED  0:15\n99.0  python  CANCELLED  0:15\n"
+    assert "ended it at a time limit: 99 " in finding(check, STEPS + rows).message
+
+
+@pytest.mark.parametrize("head", ["", STEPS])
+def test_a_local_raylet_that_died_is_no_worker(head: str) -> None:
+    text = raised(
+        "ray.exceptions.LocalRayletDiedError",
+        "The task's local raylet died. Check raylet.out for more information.",
+    )
+    found = finding(check, head + text)
+    assert "(the raylet) ended" in found.message
+    assert "raylet.out" in found.fixes[0].commands[0]
 
 
 def test_a_machine_that_is_drained_behind_a_rank_that_left_by_itself() -> None:

@@ -61,6 +61,20 @@ check.signature(
     role=Role.CASCADE,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
+# ray.exceptions.LocalRayletDiedError: it is not the worker that is gone.
+check.signature(
+    "The task's local raylet died",
+    says="Ray's own process on the node (the raylet) ended, and with it what ran there; why is not in this log",
+    fixes=(
+        Fix(
+            title="read on that node what the raylet wrote last",
+            commands=("tail -50 /tmp/ray/session_latest/logs/raylet.out /tmp/ray/session_latest/logs/raylet.err",),
+        ),
+        Fix(title="see whether the kernel killed it there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
+    ),
+    role=Role.CASCADE,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
 # Ray hands an exception over to the caller; what it carries is judged by itself.
 check.passes_on(
     "The actor died because of an error raised in its creation task",
