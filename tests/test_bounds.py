@@ -16,6 +16,8 @@ import pytest
 from rldoctor import cli, redact, untrusted
 from rldoctor.facts import packages
 from rldoctor.formats import toml_text
+from rldoctor.formats.shell.reader import read_shell
+from rldoctor.formats.source import Source
 from rldoctor.launch import recognise
 from tests.steps import growth
 
@@ -251,6 +253,7 @@ LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a text full of escapes": (lambda n: redact.text(r"{\"api_key\": \"Ab12cd34ef56\"}, %22token%22 &quot; " * n), 40),
     "a text of a rank's lines": (lambda n: redact.text("[rank3]: api_key: |\n[rank3]:   Ab12cd34\n" * n), 40),
     "a line of a known secret's pieces": (_with_a_secret, 100),
+    "a chain of commands": (lambda n: read_shell(Source("run a && " * n + "run b", "x"), {}), 50),
     "a table of dotted names": (lambda n: toml_text.parse("".join(f"a.b{k}.c = 1\n" for k in range(n)), "x"), 100),
 }
 

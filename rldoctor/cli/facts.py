@@ -226,11 +226,14 @@ def compat(
 
     render = report.renderer(format_, to_file=output is not None)
     if refresh:
+        from rldoctor.probes import kept
         from rldoctor.refresh import declarations as table
 
         if python or assume or from_:
             raise InputError("--refresh renews the table of releases and judges nothing: leave out what to judge")
-        return ExitCode.OK if table.renew(packages or (), output, index, progress) else ExitCode.CANNOT_JUDGE
+        with kept.for_a_while("sources") as cache:
+            complete = table.renew(packages or (), output, index, cache, progress)
+        return ExitCode.OK if complete else ExitCode.CANNOT_JUDGE
     if index is not None:
         raise InputError("--index is what --refresh reads; without it nothing uses the network")
     if len(python or ()) > 1 or len(from_ or ()) > 1:

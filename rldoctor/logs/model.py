@@ -262,7 +262,8 @@ class LogEvent:
     def _sentence(self) -> str:
         """The line, with the lines on which its exception's message ends the sentence."""
         said = self.line.strip()
-        rest = iter(self.exception.message.partition(said)[2].split("\n")[1:] if self.exception is not None else ())
+        behind = self.exception.message.partition(said)[2] if self.exception is not None and said else ""
+        rest = iter(behind.split("\n")[1:])
         while not said.endswith((".", ":", "!", "?")) and (more := next(rest, "").strip()):
             said += f" {more}"
         return said

@@ -10,7 +10,7 @@ can still be compared. Every search is linear in the length of its text.
 from __future__ import annotations
 
 from rldoctor.redact.door import argv, begin, environ, learn, lines, text, tree, variable, without_secrets
-from rldoctor.redact.marks import is_mark, mark
+from rldoctor.redact.marks import has_mark, is_mark, mark
 from rldoctor.redact.memory import remember, remember_phrase
 from rldoctor.redact.names import is_secret_option, is_secret_variable
 
@@ -18,6 +18,7 @@ __all__ = [
     "argv",
     "begin",
     "environ",
+    "has_mark",
     "is_mark",
     "is_secret_option",
     "is_secret_variable",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,8 +31,9 @@ def main(arguments: list[str]) -> int:
     """The command: 0; 2 where a package has no table, or a source did not answer."""
     given = _parser().parse_args(arguments)
     clones = {name: Path(path) for name, _, path in (pair.partition("=") for pair in given.clone)}
-    published = Publications(given.index, clones, given.cache)
-    results = [refresh(canonical(package), published, _stderr) for package in given.package]
+    with tempfile.TemporaryDirectory(prefix="rldoctor-sources-") as made:
+        published = Publications(given.cache or Path(made), given.index, clones)
+        results = [refresh(canonical(package), published, _stderr) for package in given.package]
     return 0 if all(results) else 2
 
 

@@ -48,9 +48,9 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     return _refresh(TABLE, package, published, say)
 
 
-def renew(names: Sequence[str], file: Path | None, index: str | None, say: Callable[[str], None]) -> bool:
+def renew(names: Sequence[str], file: Path | None, index: str | None, cache: Path, say: Callable[[str], None]) -> bool:
     """The refresh that ``rldoctor compat --refresh`` makes: of the packages named, or of all, into the shipped table or
-    another file. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
+    another file; ``cache`` is a folder for what is fetched. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
     only = [canonical(name) for name in names]
     unknown = [name for name in only if name not in COVERED]
     if unknown:
@@ -58,7 +58,7 @@ def renew(names: Sequence[str], file: Path | None, index: str | None, say: Calla
     table = file or TABLE
     if not os.access(table if table.exists() else table.parent, os.W_OK):
         raise InputError(f"{table}: cannot be written; --output FILE writes the table elsewhere")
-    published = Publications(index)
+    published = Publications(cache, index)
     complete = True
     for package in only or COVERED:
         try:

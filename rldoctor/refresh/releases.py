@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -42,12 +41,12 @@ class Release:
 
 @dataclass
 class Publications:
-    """Where releases are looked for: a simple index (pip's own by default), clones by ``owner/name``, and a folder that
-    keeps what was fetched."""
+    """Where releases are looked for: a simple index (pip's own by default), clones by ``owner/name``. ``cache`` is the
+    caller's folder that keeps what was fetched."""
 
+    cache: Path
     index: str | None = None
     clones: Mapping[str, Path] = field(default_factory=dict)
-    cache: Path | None = None
 
     def index_address(self) -> str:
         """The index to ask. Raises ``OSError`` where none is named and pip cannot be asked."""
@@ -56,7 +55,7 @@ class Publications:
 
     def clone(self, url: str) -> Path:
         """A clone of the repository. Raises :class:`GitError`."""
-        return clone_of(url, self.clones, self._folder() / "clones")
+        return clone_of(url, self.clones, self.cache / "clones")
 
     def releases(
         self, package: str, since: str, newest_of: Callable[[Version], object] = lambda v: v, *, beside: bool = True
@@ -78,15 +77,8 @@ class Publications:
         return list({newest_of(Version(release.version)): self._kept(package, release) for release in found}.values())
 
     def _kept(self, package: str, release: Release) -> Release:
-        if self.cache is None:
-            return release
         folder = self.cache / "files" / package / release.version
         return Release(release.version, lambda: CachedTree(folder, release.open))
-
-    def _folder(self) -> Path:
-        if self.cache is None:
-            self.cache = Path(tempfile.mkdtemp(prefix="rldoctor-sources-"))
-        return self.cache
 
     def _published(self, package: str) -> list[Release]:
         chosen: dict[Version, tuple[int, str, str]] = {}

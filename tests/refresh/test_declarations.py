@@ -79,11 +79,11 @@ def test_a_refresh_keeps_what_matters_and_merges_neighbours(
 ) -> None:
     table = tmp_path / "declared.json"
     monkeypatch.setattr(declarations, "TABLE", table)
-    assert declarations.refresh("trl", Publications(index), print) == [
+    assert declarations.refresh("trl", Publications(tmp_path, index), print) == [
         "3 new releases, 0.1 to 0.25.0",
         "withdrawn: 0.25.0",
     ]
-    assert declarations.refresh("trl", Publications(index), print) == []
+    assert declarations.refresh("trl", Publications(tmp_path, index), print) == []
     entry = json.loads(table.read_text())["packages"]["trl"]
     assert entry["yanked"] == ["0.25.0"]
     assert entry["rows"] == [
@@ -111,7 +111,7 @@ def test_a_source_that_does_not_answer_keeps_its_rows_and_their_date(index: str,
     old = {"source": "PyPI", "date": "2025-01-31", "yanked": [], "rows": rows}
     table.write_text(json.dumps({"date": "2025-01-31", "packages": {"peft": old, "trl": {**old, "rows": []}}}))
     said: list[str] = []
-    assert not declarations.renew(("peft", "trl"), table, index, said.append)
+    assert not declarations.renew(("peft", "trl"), table, index, tmp_path, said.append)
     written = json.loads(table.read_text())
     assert written["packages"]["peft"] == old
     assert [row["versions"] for row in written["packages"]["trl"]["rows"]] == [["0.1"], ["0.24.0", "0.25.0"]]
@@ -121,9 +121,9 @@ def test_a_source_that_does_not_answer_keeps_its_rows_and_their_date(index: str,
 
 def test_what_is_not_in_the_table_cannot_be_renewed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="flask: not in the table"):
-        declarations.renew(["flask"], tmp_path / "declared.json", None, print)
+        declarations.renew(["flask"], tmp_path / "declared.json", None, tmp_path, print)
     with pytest.raises(InputError, match="cannot be written"):
-        declarations.renew(["trl"], tmp_path / "missing" / "declared.json", None, print)
+        declarations.renew(["trl"], tmp_path / "missing" / "declared.json", None, tmp_path, print)
 
 
 def test_a_framework_without_packages_is_read_from_its_tags(tmp_path: Path) -> None:

@@ -44,10 +44,12 @@ def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, mo
     served = serve()
     served.offer("peft", releases)
     said: list[str] = []
-    assert frames.refresh("peft", Publications(served.index), said.append) == ["2 new releases, 0.13.0 to 0.14.0"]
+    assert frames.refresh("peft", Publications(tmp_path, served.index), said.append) == [
+        "2 new releases, 0.13.0 to 0.14.0"
+    ]
     served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/a.py": "def three():\n    pass"})})
     Table.load.cache_clear()
-    assert frames.refresh("peft", Publications(served.index), said.append) == ["a new release, 0.15.0"]
+    assert frames.refresh("peft", Publications(tmp_path, served.index), said.append) == ["a new release, 0.15.0"]
     Table.load.cache_clear()
     table = Table.load("peft")
     Table.load.cache_clear()

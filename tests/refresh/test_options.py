@@ -63,7 +63,7 @@ def served(serve: Serve) -> Served:
 
 
 def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
-    published = Publications(served.index, cache=tmp_path / "cache")
+    published = Publications(tmp_path / "cache", served.index)
     said: list[str] = []
     assert options.refresh("trl", published, said.append, tmp_path) == ["3 new releases, 0.14.0 to 0.16.0"]
     text = (tmp_path / "trl.json").read_text()
@@ -83,10 +83,10 @@ def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
 
 
 def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Path) -> None:
-    options.refresh("trl", Publications(served.index), print, tmp_path)
+    options.refresh("trl", Publications(tmp_path, served.index), print, tmp_path)
     newer = "    beta: float = 0.1\n    top_k: int = 0\n    most: float = float('inf')\n"
     served.offer("trl", {**FILES, "trl-0.19.0-py3-none-any.whl": wheel(newer)})
-    assert options.refresh("trl", Publications(served.index), print, tmp_path)[1:] == [
+    assert options.refresh("trl", Publications(tmp_path, served.index), print, tmp_path)[1:] == [
         "GRPOConfig: new: top_k, yanked",
         "GRPOConfig: gone: mode",
         "GRPOConfig: changed: beta, most",
@@ -120,7 +120,7 @@ def test_releases_of_a_clone_are_its_tags_and_its_newest_commit(tmp_path: Path) 
     commit(1, "0.3.0")
     git(tmp_path, "tag", "v0.3.0")
     commit(2, "0.3.1.dev0")
-    found = Publications(clones={"hiyouga/EasyR1": tmp_path}).releases("easyr1", "0.3.0")
+    found = Publications(tmp_path / "cache", clones={"hiyouga/EasyR1": tmp_path}).releases("easyr1", "0.3.0")
     assert [release.version for release in found] == ["0.3.0", "0.3.1.dev0"]
     read = options.read_releases("easyr1", found, print)
     assert [groups["main"]["n"].default for groups in read.values()] == [1, 2]

@@ -63,7 +63,7 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
     served = serve()
     served.offer("transformers", releases)
     said: list[str] = []
-    assert symbols.refresh("transformers", Publications(served.index), said.append) == [
+    assert symbols.refresh("transformers", Publications(tmp_path, served.index), said.append) == [
         "2 new releases, 4.46.1 to 4.47.0"
     ]
     assert said == ["transformers 4.46.1: 1 modules", "transformers 4.47.0: 1 modules"]
@@ -72,7 +72,9 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
         {**releases, "transformers-4.48.0-py3-none-any.whl": wheel({"transformers/b.py": "def f(x, y): ..."})},
     )
     Table.load.cache_clear()
-    assert symbols.refresh("transformers", Publications(served.index), said.append) == ["a new release, 4.48.0"]
+    assert symbols.refresh("transformers", Publications(tmp_path, served.index), said.append) == [
+        "a new release, 4.48.0"
+    ]
     Table.load.cache_clear()
     table = Table.load("transformers")
     Table.load.cache_clear()
@@ -102,7 +104,7 @@ def test_of_a_library_only_what_changed_is_kept(serve: Serve, tmp_path: Path, mo
         },
     )
     for _ in range(2):
-        symbols.refresh("deepspeed", Publications(served.index), lambda _: None)
+        symbols.refresh("deepspeed", Publications(tmp_path, served.index), lambda _: None)
         Table.load.cache_clear()
     table = Table.load("deepspeed")
     Table.load.cache_clear()

@@ -38,7 +38,7 @@ def condition(expander: Expander, node: Node) -> bool | None:
         return _not(condition(expander, node.children[1]))
     if node.type == "list" and len(node.children) == 3:
         left, right = condition(expander, node.children[0]), condition(expander, node.children[2])
-        return _joined(left, right, expander.text(node.children[1]))
+        return joined(left, right, expander.text(node.children[1]))
     if node.type == "compound_statement":
         named = [child for child in node.children if child.is_named]
         if expander.text(node.children[0]) == "((":
@@ -128,7 +128,7 @@ def _binary(expander: Expander, left: Node, sign_node: Node, rest: Sequence[Node
     sign, right = expander.text(sign_node), rest[0]
     if sign in ("&&", "||", "-a", "-o"):
         one, two = _test(expander, left, double), _test(expander, right, double)
-        return _joined(one, two, {"-a": "&&", "-o": "||"}.get(sign, sign))
+        return joined(one, two, {"-a": "&&", "-o": "||"}.get(sign, sign))
     one_value = _value(expander, left, double)
     if one_value is None or (len(rest) > 1 and not (double and sign in _EQUAL)):
         return None
@@ -169,7 +169,8 @@ def _not(value: bool | None) -> bool | None:
     return None if value is None else not value
 
 
-def _joined(left: bool | None, right: bool | None, sign: str) -> bool | None:
+def joined(left: bool | None, right: bool | None, sign: str) -> bool | None:
+    """What two conditions come to with ``&&`` or ``||`` between them."""
     decisive = sign == "||"
     if left is decisive or right is decisive:
         return decisive

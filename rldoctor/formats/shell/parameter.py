@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import translate
 from typing import TYPE_CHECKING
 
+from rldoctor.formats.shell.phrases import without_secret
 from rldoctor.formats.shell.reader import Piece, Variable, Word
 from rldoctor.formats.values import Unresolved
 
@@ -167,7 +168,9 @@ def _default(
         line = expander.line(node)
         word = expander.join(default, expander.text(node), line, -1, -1)
         if bare == name:
-            expander.variables[name] = Variable((replace(word, pieces=(expander.piece(word.value, line),)),), line)
+            given = Variable((replace(word, pieces=(expander.piece(word.value, line),)),), line)
+            expander.variables[name] = given = without_secret(name, given)
+            return given.value
         return word.value
     return default
 

@@ -1,27 +1,51 @@
-"""The words that a shell makes of a secret that stands without quotes: nobody can tell from one of them what it is."""
+"""What a shell makes of a secret: where a variable brings it, and where it stands without quotes and becomes several
+words, nobody can tell from a word what it is. A mark takes its place before that."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 
 from rldoctor import redact
-from rldoctor.formats.shell.reader import Word
+from rldoctor.formats.shell.reader import Piece, Variable, Word
 
 # $NAME or ${NAME:-words} alone, or behind key=
 _EXPANDED = re.compile(
-    r"(?:(?P<key>[-+\w.]{1,128})=)?\$(?:\{(?P<braced>\w+)(?:\[[@*]\]|:?[-=+?][^{}]*)?\}|(?P<name>\w+))"
+    r"(?:(?P<key>[-+\w.]{1,128})=)?\"?\$(?:\{(?P<braced>\w+)(?:\[[@*]\]|:?[-=?][^{}]*)?\}|(?P<name>\w+))\"?"
 )
 _OPTION = re.compile(r"-|[\w.+~]+=")
+
+
+def without_secret(name: str, variable: Variable) -> Variable:
+    """The variable with as many marks as it has words where its name says that it holds a secret: whatever it is handed
+    on to, through how many variables, has the marks."""
+    texts = [word.value for word in variable.words if isinstance(word.value, str)]
+    held = [word for text in texts for word in text.split()]
+    if not held or not redact.is_secret_option(name, " ".join(held)) or any(map(redact.has_mark, texts)):
+        return variable
+    if len(held) == 1:
+        redact.remember(name, held[0])
+    else:
+        redact.remember_phrase(name, held)
+    mark = redact.mark(name)
+    return replace(variable, words=tuple(_hidden_word(word, mark) for word in variable.words))
+
+
+def _hidden_word(word: Word, mark: str) -> Word:
+    if not isinstance(word.value, str) or not word.value.strip():
+        return word
+    text = " ".join([mark] * len(word.value.split()))
+    return replace(_marked(text, word), pieces=(Piece(text, word.line, file=word.file),))
 
 
 def without_phrase(before: Sequence[Word], written: str, words: list[Word]) -> list[Word]:
     """The words that one word of a script becomes, with marks in place of those of a pass phrase: what a variable with
     the name of a secret holds, and what stands behind an option with one. Options in such a variable stay."""
-    if len(words) < 2 or any(word.open for word in words):
-        return words
     expanded = _EXPANDED.fullmatch(written)
+    if (len(words) < 2 and expanded is None) or not words or any(word.open for word in words):
+        return words
     texts = [word.text for word in words]
     key = expanded["key"] if expanded else None
     if key:
@@ -29,6 +53,7 @@ def without_phrase(before: Sequence[Word], written: str, words: list[Word]) -> l
     if expanded is None or any(map(_OPTION.match, texts)):
         return _without_held(words)
     option = key or (before[-1].text if before and before[-1].text[:1] == "-" else "")
+    option = option if len(words) > 1 else ""  # one word is known by what stands before it
     variable = expanded["name"] or expanded["braced"]
     phrase = " ".join(texts)
     name = next((name for name in (variable, option) if name and redact.is_secret_option(name, phrase)), None)

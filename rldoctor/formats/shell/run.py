@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.arithmetic import assigned
 from rldoctor.formats.shell.builtins import Builtins
-from rldoctor.formats.shell.condition import alternatives, case_choices, condition, fits, if_choices
+from rldoctor.formats.shell.condition import alternatives, case_choices, condition, fits, if_choices, joined
 from rldoctor.formats.shell.expand import Expander
 from rldoctor.formats.shell.reader import Command, Script, Variable, Word
 from rldoctor.formats.shell.redirects import here_document, takes_output, words_behind, written_files
@@ -61,6 +61,8 @@ class Runner(Builtins):
         self.calls: list[str] = []
         expander.call = self._said
         self.folders: list[str] = []
+        # What the beginnings of a chain of && and || come to, until each is asked for.
+        self.verdicts: dict[int, tuple[bool | None, set[str]]] = {}
         self.steps = 0
         self.loops = 0
 
@@ -153,7 +155,24 @@ class Runner(Builtins):
         return node.type in asking or self.expander.text(node).startswith("test ")
 
     def _verdict(self, node: Node) -> tuple[bool | None, set[str]]:
-        """Whether a condition holds, and the variables it asks for that nothing sets."""
+        """Whether a condition holds, and the variables it asks for that nothing sets. All of a chain is asked before
+        the first of it runs: once, and not again for each that follows."""
+        if node.id in self.verdicts:
+            return self.verdicts.pop(node.id)
+        self.verdicts.clear()
+        chain = []
+        while node.type == "list" and len(node.children) == 3:
+            chain.append(node)
+            node = node.children[0]
+        verdict, asked = self._answer(node)
+        for whole in reversed(chain):
+            left, sign, right = whole.children
+            self.verdicts[left.id] = verdict, asked
+            following, further = self._answer(right)
+            verdict, asked = joined(verdict, following, self.expander.text(sign)), asked | further
+        return verdict, asked
+
+    def _answer(self, node: Node) -> tuple[bool | None, set[str]]:
         outer, self.expander.asked = self.expander.asked, set()
         verdict = condition(self.expander, node)
         asked, self.expander.asked = self.expander.asked, outer

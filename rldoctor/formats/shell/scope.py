@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.shell.expand import Expander
-from rldoctor.formats.shell.phrases import without_phrase
+from rldoctor.formats.shell.phrases import without_phrase, without_secret
 from rldoctor.formats.shell.reader import Piece, Variable, Word
 from rldoctor.formats.values import Unresolved
 from rldoctor.records import dataclass
@@ -261,7 +261,7 @@ class Scope:
             self.exports.add(name)
             variable = replace(variable, exported=True)
         self.written.append(name)
-        self.expander.variables[name] = variable
+        self.expander.variables[name] = without_secret(name, variable)
 
     def arguments(self, words: tuple[Word, ...] | None) -> None:
         """Gives the script or function its arguments (``set --``, ``shift``)."""

@@ -46,6 +46,31 @@ def test_words_of_a_phrase(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ('PASSWORD=quokka\nrun --note $PASSWORD "x $PASSWORD"', ["--note", "{}", "x {}"]),
+        ('PASSWORD=quokka\nA="--note $PASSWORD"\nB="$A --y"\nrun $B', ["--note", "{}", "--y"]),
+        ('PASSWORD="a quokka"\nA="--note $PASSWORD"\nrun $A "$A"', ["--note", "{}", "{}", "--note {} {}"]),
+        ('login() { run --note "$1"; }\nPASSWORD=quokka\nlogin $PASSWORD', ["--note", "{}"]),
+        ("export PASSWORD=quokka NOTE=$PASSWORD\nrun --note=$PASSWORD", ["--note={}"]),
+        ("run --note ${PASSWORD:-quokka} ${PASSWORD:=quokka} $PASSWORD", ["--note", "{}", "{}", "{}"]),
+        ('run "${PASSWORD:-quokka}"', ["{}"]),
+        ("PASSWORD=quokka\n[ -z $PASSWORD ] && run lost || run ${#PASSWORD} ${PASSWORD:+set}", ["18", "set"]),
+    ],
+)
+def test_what_a_variable_holds_stays_secret_through_others(script: str, expected: list[str]) -> None:
+    assert words(script)[1:] == [word.replace("{}", "<removed:PASSWORD>") for word in expected]
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["PROMPT_KEY=question\nrun $PROMPT_KEY", "EOS_TOKEN='</s>'\nrun $EOS_TOKEN", "MAX_TOKEN=512\nrun $MAX_TOKEN"],
+)
+def test_other_variables_are_read_as_they_are(script: str) -> None:
+    assert "<removed" not in " ".join(words(script))
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("TOKEN_ARGS='--max-tokens 5 --x'\nrun $TOKEN_ARGS", ["run", "--max-tokens", "5", "--x"]),
