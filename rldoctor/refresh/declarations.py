@@ -50,7 +50,8 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
 
 def renew(names: Sequence[str], file: Path | None, index: str | None, cache: Path, say: Callable[[str], None]) -> bool:
     """The refresh that ``rldoctor compat --refresh`` makes: of the packages named, or of all, into the shipped table or
-    another file; ``cache`` is a folder for what is fetched. Returns whether every source answered; raises :class:`InputError` for what cannot be refreshed."""
+    another file; ``cache`` is a folder for what is fetched. Returns whether every source answered; raises
+    :class:`InputError` for what cannot be refreshed."""
     only = [canonical(name) for name in names]
     unknown = [name for name in only if name not in COVERED]
     if unknown:
