@@ -1,4 +1,5 @@
-"""What programs print of their settings: Python's ``repr`` and ``pprint``, JSON, a dataclass's or a Namespace's fields.
+"""What programs print of their settings: Python's ``repr`` and ``pprint``, JSON, a dataclass's or a Namespace's fields,
+a table with dots between its two columns.
 
 Values that are printed as objects (``<Strategy.STEPS: 'steps'>``, ``torch.dtype(...)``) stay unresolved; what a text
 that was cut off still holds is kept."""
@@ -18,6 +19,10 @@ _SPACE = re.compile(r"\s*")
 _STRING = re.compile(r"""[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
 _BARE = re.compile(r"[^\s,(\[{<>'\"}\])=:]+")
 _KEY = re.compile(r"([A-Za-z_][\w.-]*)\s*=")
+_FIELD = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=(.*?),?\s*$")
+# Megatron's arguments: 48 columns of a name and dots, under a title between dashes. A longer name has no dots.
+TABLE = re.compile(r"-{4,} [\w ]{1,60} -{4,}$")
+_ROW = re.compile(r"\s*([A-Za-z_][\w.-]*) (?:\.+ | )(.*)$")
 _OPENING = re.compile(r"[A-Za-z_][\w.]*\(")
 _ENUM = re.compile(r"<[\w.]+: (.+)>$")
 _DTYPE = re.compile(r"torch\.(b?float\d+|half)$")
@@ -27,9 +32,11 @@ _PYTHON = {"None": None, "True": True, "False": False, "null": None, "true": Tru
 
 
 def read_printed(source: Source) -> Located:
-    """The settings that a text holds: a dictionary, the fields of ``Name(...)`` or what stands as ``key=value, ...``.
-    Empty where it holds none."""
+    """The settings that a text holds: a dictionary, the fields of ``Name(...)``, the rows of a table under its title,
+    or what stands as ``key=value, ...``. Empty where it holds none."""
     reader = _Reader(source)
+    if TABLE.match(source.text.partition("\n")[0]):
+        return reader.lines(_ROW)
     opening = _OPENING.match(source.text)
     if opening is not None:
         reader.at = opening.end()
@@ -75,15 +82,15 @@ class _Reader:
             self.comma()
         return Located(values, lines)
 
-    def lines(self) -> Located:
-        """A field on each line, as ``str`` shows it."""
+    def lines(self, field: re.Pattern[str] = _FIELD) -> Located:
+        """A ``field`` on each line, its name and its value as ``str`` shows it."""
         values: dict[str, Any] = {}
         lines: dict[str, int] = {}
         for offset, line in enumerate(self.text[self.at :].split("\n")):
-            key = _KEY.match(line.strip())
-            if key is not None:
-                lines[key[1]] = self.source.first_line + offset
-                values[key[1]] = _shown(line.strip()[key.end() :].removesuffix(","), lines[key[1]], self.source.file)
+            found = field.match(line)
+            if found is not None:
+                lines[found[1]] = self.source.first_line + offset
+                values[found[1]] = _shown(found[2].strip(), lines[found[1]], self.source.file)
         return Located(values, lines)
 
     def value(self, depth: int) -> Any:

@@ -6,6 +6,7 @@ import re
 from dataclasses import field
 from enum import Enum
 
+from rldoctor.formats.printed import TABLE
 from rldoctor.frameworks import trainers
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
@@ -106,7 +107,12 @@ class Collecting:
     @property
     def is_mapping(self) -> bool:
         """Whether it is a mapping in YAML, which nothing closes."""
-        return bool(self.lines) and _MAPPING.match(self.lines[0]) is not None
+        return _MAPPING.match(next(filter(None, self.lines), "")) is not None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table under its title, which a line like the title closes."""
+        return bool(self.lines) and TABLE.match(self.lines[0]) is not None
 
     def feed(self, text: str, record: bool = False) -> None:
         """Takes one more line of the process, until the text is over; a logger's ``record`` is none of a mapping's."""
@@ -117,6 +123,10 @@ class Collecting:
         self.size += len(text) + 1
         if self.form.kind in (Kind.COMMAND, Kind.VARIABLE, Kind.OVERRIDES, Kind.ENGINE):
             self.open = False
+            return
+        if self.is_table:
+            self.open = len(self.lines) == 1 or not (record or TABLE.match(text))
+            self.open &= len(self.lines) < _MOST_LINES and self.size < _MOST_CHARACTERS
             return
         bare = _QUOTED.sub("", text)
         self.depth += sum(bare.count(c) for c in "{[(") - sum(bare.count(c) for c in "}])")

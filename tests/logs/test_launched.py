@@ -224,6 +224,88 @@ def test_a_configuration_that_roll_prints_in_yaml_from_a_plain_value_on() -> Non
     assert plan.settings["engine.tensor_parallel_size"].line == 15
 
 
+AGENTS = """\
+[2026-03-02 10:00:01] [initialize.py (80)] [INFO] ray started
+
+====== Pipeline Config ======
+------ merged & post-init ------
+generate_opt_level: 1
+exp_name: agentic_pipeline
+rollout_batch_size: 128
+pretrain: /models/Qwen2-0.5B-Instruct
+actor_infer:
+  strategy_args:
+    strategy_name: vllm
+    strategy_config:
+      tensor_parallel_size: 2
+custom_envs:
+  SimpleSokoban:
+    env_type: sokoban
+====== End Config ======
+
+[2026-03-02 10:00:05] [agentic_pipeline.py (120)] [INFO] start
+"""
+
+
+def test_a_configuration_that_rolls_agents_print_begins_behind_its_title() -> None:
+    plan = plan_of(AGENTS)
+    assert (plan.framework, plan.line, plan.entry) == ("ROLL", 5, "examples/start_agentic_pipeline.py")
+    assert values(plan, "batch.prompts", "engine.tensor_parallel_size") == [128, 2]
+    assert plan.settings["engine.tensor_parallel_size"].line == 13
+
+
+def megatrons(**arguments: object) -> str:
+    """Arguments as Megatron-LM prints them (0.9 to 0.16), between lines of the driver."""
+    rows = (f"  {name} {'.' * (48 - len(name))} {value}\n" for name, value in arguments.items())
+    head, end = f"{'-' * 24} arguments {'-' * 24}\n", f"{'-' * 20} end of arguments {'-' * 21}\n"
+    return "using world size: 8\n" + head + "".join(sorted(rows, key=str.lower)) + end + "Creating placement group\n"
+
+
+SLIME = {
+    "actor_num_gpus_per_node": 8,
+    "colocate": True,
+    "eval_prompt_data": ["aime", "/data/aime.jsonl"],
+    "hf_checkpoint": "/models/Qwen3-4B",
+    "load": None,
+    "n_samples_per_prompt": 6,
+    "rollout_batch_size": 32,
+    "rollout_num_gpus_per_engine": 2,
+    "Zeta_of_a_name_longer_than_the_forty_eight_columns": 1,
+}
+
+
+@pytest.mark.parametrize("process", ["", "(train pid=4) "])
+def test_the_arguments_that_slimes_megatron_prints_in_a_table(process: str) -> None:
+    plan = plan_of("".join(f"{process}{line}\n" for line in megatrons(**SLIME).splitlines()))
+    assert (plan.framework, plan.line) == ("slime", 2)
+    assert values(plan, "batch.prompts", "batch.generations", "engine.tensor_parallel_size") == [32, 6, 2]
+    assert plan.settings["batch.generations"].line == 8
+    assert plan.settings["placement.mode"].value == "colocate"
+
+
+def test_which_of_slimes_scripts_ran_a_table_does_not_say() -> None:
+    plan = plan_of(megatrons(**SLIME | {"colocate": False}))
+    assert "rollout.async" not in plan.settings or plan.settings["rollout.async"].value is None
+
+
+def test_arguments_of_another_program_on_megatron_are_no_launch_of_slime() -> None:
+    shown = read(TextSource("run.log", megatrons(micro_batch_size=1, seed=1234).encode()), Table([]))
+    assert launched([slices(shown)[-1]], Case(), None) is None
+
+
+AREAL = (
+    "(AReaL) 20251231-02:45:48.724 LocalLauncher INFO: Starting local process with command: CUDA_VISIBLE_DEVICES=4,5 "
+    "stdbuf -oL torchrun --nnodes 1 --nproc-per-node 2 --master-addr localhost --master-port 31000 gsm8k_rl.py "
+    "--config gsm8k_grpo.yaml gconfig.n_samples=6 train_dataset.batch_size=256 2>&1 | tee -a /runs/trainer.log\n"
+)
+
+
+def test_the_command_with_which_areals_launcher_starts_its_trainer() -> None:
+    plan = plan_of(AREAL)
+    assert (plan.framework, plan.line) == ("AReaL", 1)
+    assert values(plan, "batch.generations", "batch.prompts", "process.total") == [6, 256, 2]
+
+
 def test_an_experiments_name_alone_is_no_configuration() -> None:
     shown = read(TextSource("run.log", b"exp_name: grpo\nseed: 42\nstarted\n"), Table([]))
     assert launched([slices(shown)[-1]], Case(), None) is None

@@ -24,5 +24,7 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/areal/(?:api|engine|experimental|infra|launcher|trainer|utils|workflow)/",
         texts=("areal.infra.", "areal.engine.", "areal.trainer."),
+        # areal/infra/launcher/local.py, with the file into which the process's own lines go
+        commands=(("Starting local process with command: ", r"Starting local process with command: (.+)"),),
     ),
 )

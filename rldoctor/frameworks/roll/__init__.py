@@ -29,6 +29,13 @@ FRAMEWORK = Framework(
         # examples/start_rlvr_pipeline.py: YAML
         settings=(
             Settings("exp_name: ", r"^(exp_name: .+)$", "examples/start_rlvr_pipeline.py", has="\nactor_infer:\n"),
+            # roll/utils/str_utils.py, of pipelines with agents: the same in YAML, from the next line on
+            Settings(
+                "-- merged & post-init --",
+                r"^-+ merged & post-init -+()$",
+                "examples/start_agentic_pipeline.py",
+                has="\ncustom_envs:",
+            ),
         ),
     ),
 )

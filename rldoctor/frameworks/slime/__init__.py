@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Package, Repository, Settings, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -22,5 +22,9 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/slime/(?:backends|observability|ray|rollout|utils)/|/slime_plugins/",
         texts=("slime.rollout.", "slime.backends."),
+        # megatron/training/arguments.py, by slime's driver; which of its two scripts that is, the table does not say.
+        settings=(
+            Settings("-- arguments --", r"^(-{4,} arguments -{4,})$", "slime", has="\n  rollout_num_gpus_per_engine "),
+        ),
     ),
 )

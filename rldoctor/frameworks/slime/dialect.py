@@ -102,10 +102,12 @@ def _placement(draft: Draft) -> None:
     draft.derive("placement.trainer_gpus", total, f"{counted(nodes, 'node')} x {each}", "placement.gpus_per_node")
     if colocated:
         draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
+    # Of printed arguments the script is not known.
+    told = draft.launch.entry.endswith(".py")
     overlaps = "async" in draft.launch.entry
-    if not colocated:
+    if not colocated and told:
         draft.derive("placement.mode", "async" if overlaps else "separate", "no --colocate: devices of their own")
-    if overlaps or not colocated:
+    if told and (overlaps or not colocated):
         draft.derive("rollout.async", overlaps, "train_async.py" if overlaps else "train.py")
     if draft.native("offload") is True or colocated:
         how = "--offload" if draft.native("offload") is True else "--colocate"
@@ -167,7 +169,8 @@ def _trainer(draft: Draft) -> None:
 
 class Slime(Dialect):
     name, owner = "slime", "slime"
-    entries = ("*slime/train.py", "*slime/train_async.py")
+    # The last is that of printed arguments.
+    entries = ("*slime/train.py", "*slime/train_async.py", "slime")
     imports = ("slime.utils.arguments", "slime.ray.placement_group")
     # slime/utils/external_utils/command_utils.py
     helpers: ClassVar[Mapping[str, Helper]] = {
@@ -203,7 +206,7 @@ class Slime(Dialect):
             draft.unknown.append(native.as_unknown(owner=owner, nearest=tuple(meant), ignored=True))
 
     def claims(self, launch: Launch) -> int:
-        """Its folder, its imports, or enough of its options for a script of that name."""
+        """Its folder, its imports, or enough of its options for a script of that name, or in printed arguments."""
         found = super().claims(launch)
         words = {word.text.partition("=")[0].lstrip("-").replace("-", "_") for word in launch.words}
         return found or (90 if len(words & _TELLING) >= _ENOUGH else 0)
