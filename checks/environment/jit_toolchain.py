@@ -116,6 +116,12 @@ def build_failed(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 
 def _diagnosis(text: str) -> tuple[str, tuple[Fix, ...]]:
+    if "FlashInfer requires GPUs with sm75" in text:
+        return (
+            "FlashInfer found no GPU that it can compile for: the CUDA toolkit in front is older than the GPU "
+            "(Blackwell needs 12.8), or the GPU is older than compute capability 7.5",
+            (_NVCC,),
+        )
     gone = re.search(
         r"(?:/bin/sh: \d+: |sh: )(\S+): (?:command )?not found|No such file or directory: '(\S*(?:ninja|nvcc"
         r"|gcc|g\+\+|clang\S*))'",

@@ -50,6 +50,11 @@ _WHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (),
     ),
     ("ChildFailedError", _RANKS.title, _RANKS.commands),
+    (
+        "JobException",
+        "AReaL keeps what each of its jobs prints: FILEROOT/logs/USER/EXPERIMENT/TRIAL/JOB.log (llm_server, trainer)",
+        ("rldoctor triage FILEROOT/logs/USER/EXPERIMENT/TRIAL",),
+    ),
     ("exit code", "the failed rank's own output: torchrun --log-dir LOGS --tee 3", ("rldoctor triage LOGS",)),
     (
         "ngine",
@@ -175,6 +180,8 @@ check.passes_on(
 
 # What an exception was cannot be read where its class is no exception that pickle can make again.
 check.passes_on("Failed to unpickle serialized exception")
+# areal/infra/launcher, realhf/system/controller.py: a job of the run has ended, or no longer answers.
+check.passes_on("JobException: Job ", "RuntimeError: Fail to interrupt workers, timeout=")
 # A request was answered with a failure, or a worker's process ended: the server's and the worker's own output says why.
 check.passes_on("500, Internal Server Error", "WorkerFailedError: Worker '", " retries each. Payload: ")
 

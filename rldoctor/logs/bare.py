@@ -31,6 +31,11 @@ _BEHIND = 20
 _TOLD = re.compile(
     r"(?:^|[\s`(|:,\uff1a\uff0c])(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
 )
+# The words of an import that failed are known without their type, as a line of their own.
+_IMPORT = re.compile(
+    r"^[\s`>]*(?P<said>(?:cannot import name '\w+' from (?:partially initialized module )?'[\w.]+'|No module named "
+    r"'[\w.]+')(?: \([^)\n]{1,200}\))?)[`\s]*$"
+)
 _SENTENCES = 40
 _QUIET = ("DEBUG", "INFO", "WARNING")
 
@@ -93,9 +98,11 @@ def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
         return
     for number, line in written:
         match = _TOLD.search(line.text)
-        if match is not None and _NAMED.search(match["type"]) and not is_quoted(line.text, match.start("said")):
+        named = match is not None and _NAMED.search(match["type"]) is not None
+        match = match if named else _IMPORT.search(line.text)
+        if match is not None and not is_quoted(line.text, match.start("said")):
             parser = TracebackParser(line.origin, record.name)
-            said = match["said"].rstrip("` ")
+            said = ("" if named else "ImportError: ") + match["said"].rstrip("` ")
             if parser.begin_bare(replace(line, text=said), number, _NAMED):
                 _store(record, parser, lines)
                 return

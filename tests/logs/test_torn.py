@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Incident
 
@@ -182,3 +184,26 @@ def test_what_ray_hands_over_names_its_type_where_nothing_stands_above_it() -> N
     head = "(TaskRunner pid=7) ray.exceptions.RayTaskError(EngineDeadError): ray::vLLMHttpServer.generate() (pid=9)\n"
     frame = '(TaskRunner pid=7)   File "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/async_llm.py", line 4'
     assert triage_text(f"{head}{frame}05, in generate\n").findings[0].code == "RLD901"
+
+
+IMPORT = "cannot import name 'AutoModelForCausalLMWithValueHead' from 'trl'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [IMPORT, f"bash run.sh\n\n{IMPORT}\n", f"> {IMPORT} (/opt/venv/trl/__init__.py)", f"`ImportError: {IMPORT}`"],
+)
+def test_the_words_of_an_import_that_failed_need_no_type(text: str) -> None:
+    assert [finding.code for finding in triage_text(text).findings] == ["RLD104"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"INFO 11-20 21:24:33 [x.py:1] {IMPORT}, using the fallback\nDONE\n",
+        f"It may say: {IMPORT} and go on\n",
+        f"- Fixed: {IMPORT} with newer releases\n- Faster start\n- Docs\n",
+    ],
+)
+def test_imports_that_somebody_speaks_of(text: str) -> None:
+    assert triage_text(text).findings == ()

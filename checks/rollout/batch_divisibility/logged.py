@@ -171,3 +171,34 @@ check.signature(
     ),
     url="https://github.com/volcengine/verl/blob/main/verl/trainer/ppo/ray_trainer.py",
 )
+
+# SkyRL (train/dataset/preprocess.py) cuts what it was handed into mini batches, of whole batches alone.
+check.signature(
+    "== train_batch_size",
+    pattern=r"assert [^\n]{0,120}== (?P<batch>[\w.]*batch_size)\b",
+    exception="AssertionError",
+    says="a batch does not have the {batch} rows that the trainer counts on",
+    fixes=(
+        Fix(
+            title="make the rows of training and validation data a multiple of their batch size, so that none is left "
+            "over; or take a release that cuts the last, shorter batch of an evaluation, too"
+        ),
+    ),
+    url="https://github.com/NovaSky-AI/SkyRL/issues/1583",
+)
+# Megatron-LM (core/optimizer_param_scheduler.py); slime and NeMo-RL count its steps from rollouts.
+check.signature(
+    "assert self.lr_decay_steps > 0",
+    exception="AssertionError",
+    says="the run has no step of training: all its samples together are fewer than one global batch, or no rollout is "
+    "asked for",
+    fixes=(
+        Fix(
+            title="raise the number of rollouts, of prompts or of samples for each (slime: --num-rollout, "
+            "--rollout-batch-size, --n-samples-per-prompt) until their product reaches the global batch size, or make "
+            "that smaller"
+        ),
+        Fix(title="for an evaluation alone (--num-rollout 0) take a slime that builds no optimizer then"),
+    ),
+    url="https://github.com/THUDM/slime/pull/2296",
+)

@@ -108,3 +108,22 @@ check.signature(
     fixes=(Fix.safe("give it one, in the environment of every rank", {"env.CUDA_DEVICE_MAX_CONNECTIONS": "1"}),),
     url="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/tensor_parallel/layers.py",
 )
+
+
+# ray/_private/runtime_env/setup_hook.py, where an engine hands the environment of its process on to workers of its own.
+check.signature(
+    "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR, is not permitted",
+    exception="AssertionError",
+    says="the engine's process has a worker_process_setup_hook from Ray's runtime environment, and may not hand it on "
+    "to workers of its own",
+    fixes=(
+        Fix.unsafe(
+            "let the engine start its workers without Ray",
+            {"engine.distributed_executor_backend": "mp"},
+            side_effects="an engine stays on one node",
+        ),
+        Fix(title="or take the hook out of the runtime environment (ray.init, ray job submit, the framework's own)"),
+        Fix(title="or take a Ray that accepts the same hook again (after 2.54)"),
+    ),
+    url="https://github.com/ray-project/ray/pull/61473",
+)

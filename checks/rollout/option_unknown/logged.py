@@ -250,6 +250,33 @@ check.signature(
 )
 
 
+# A package looks an option's value up in a table of its own: losses, estimators, rewards, templates.
+_LOOKED_UP = re.compile(
+    r"\b(?P<table>[A-Z][A-Z_]*(?:MAPPING|REGISTRY))\[(?:\w+\.)*"
+    r"(?P<option>\w+_(?:type|name|estimator|impl|mode|backend|strategy|func))\]"
+)
+
+
+@check.logged("MAPPING[", "REGISTRY[")
+def no_such_choice(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """``KeyError: 'grpo'`` at ``LOSS_MAPPING[loss_type]``; of models it is transformers' age (RLD103)."""
+    error = event.exception
+    at = error.frames[-1] if error is not None and error.type == "KeyError" and error.frames else None
+    looked = _LOOKED_UP.search(at.code) if at is not None else None
+    if error is None or at is None or looked is None or "model" in looked["option"]:
+        return
+    package = package_of(at.file)
+    if package in (None, "python", "transformers", "vllm"):
+        return
+    yield check.finding(
+        f"{looked['option']} has the value {error.message}, which {package} does not know here ({looked['table']})",
+        fixes=(
+            Fix(title=f"give {looked['option']} a value that this release documents, or leave it out"),
+            Fix(title="or start the subcommand, or the release, that the value belongs to"),
+        ),
+    )
+
+
 # Hydra's own tests of the name of a configuration and of the choices of a group.
 check.signature(
     "Cannot find primary config '",

@@ -22,7 +22,8 @@ FRAMEWORK = Framework(
     variables="AREAL_",
     secrets={"admin_api_key": "admin_api_key", "provider_api_key": "provider_api_key"},
     words=Words(
-        paths=r"/areal/(?:api|engine|experimental|infra|launcher|trainer|utils|workflow)/",
+        # Its packages before 0.4 were called realhf.
+        paths=r"/areal/(?:api|engine|experimental|infra|launcher|trainer|utils|workflow)/|/realhf/",
         texts=("areal.infra.", "areal.engine.", "areal.trainer."),
         # areal/infra/launcher/local.py, with the file into which the process's own lines go
         commands=(("Starting local process with command: ", r"Starting local process with command: (.+)"),),

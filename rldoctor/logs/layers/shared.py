@@ -19,8 +19,9 @@ _FEWEST = 4
 _ENDS = (b": ", b"] ", b"> ", b"| ", b") ", b"\t", b" - ", b"\xe2\x94\x82 ", b"\xe2\x80\xba ")
 _NEARLY_ALL = 0.97
 _CLOCK = re.compile(rb"\d\d:\d\d:\d\d(?:[.,]\d{1,6})?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
-# What only content has: dictionaries, options, bars, the frames of tables.
-_CONTENT = re.compile(rb"[{}='\"%$]|\xe2\x94[\x82\x83]|\xe2\x95\x91")
+# What only content has: dictionaries, options, bars, the frames of tables, and the driver's name before what it tells,
+# of which the kernel's ring keeps the like together.
+_CONTENT = re.compile(rb"[{}='\"%$]|\bNVRM: |\xe2\x94[\x82\x83]|\xe2\x95\x91")
 _MOST_VALUES = 64
 _FEWEST_SHAPES = 5
 

@@ -102,3 +102,20 @@ def test_an_operator_of_an_ascend_device() -> None:
     # https://github.com/vllm-project/vllm-ascend/issues/5695
     text = raised("RuntimeError", "call aclnnCast failed, detail:EZ9999: Inner Error!")
     assert finding(check, text).message.startswith("a kernel failed on an Ascend device")
+
+
+RECORDS = (
+    "48, pid=21012, name=VLLM::Worker_TP2, Double Bit ECC error",
+    "63, pid='<unknown>', name=<unknown>, Row Remapper: New row marked for remapping, reset gpu to activate",
+    "94, pid=21012, name=VLLM::Worker_TP2, Contained: SM (0x1). RST: No, D-RST: No",
+    "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+)
+
+
+@pytest.mark.parametrize(
+    "head", ["[Sep 5 03:51] ", "[Sat Sep  5 03:51:10 2026] ", "[ 1843.308145] ", "n7 kernel: ", ""]
+)
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_what_all_lines_of_the_kernels_ring_begin_with_is_no_prefix(head: str, count: int) -> None:
+    text = "".join(f"{head}NVRM: Xid (PCI:0000:9c:00): {record}\n" for record in (RECORDS * 2)[:count])
+    assert finding(check, text).message == "a GPU failed: Xid 48 on 0000:9c:00"

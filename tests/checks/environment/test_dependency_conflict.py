@@ -8,6 +8,7 @@ from rldoctor_checks.processes import failure_unrecognised
 
 from rldoctor.api import Case, Grade, Outcome, Severity
 from rldoctor.judge import judge_one
+from rldoctor.logs.triage import triage_text
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
 from tests.observations import failed, imports_case, link, packages
@@ -486,3 +487,18 @@ def test_what_numpy_took_away(message: str, place: str, said: str, fix: str) -> 
     found = finding(check, raised("AttributeError", message, place))
     assert found.message == said
     assert found.fixes[0].title == fix
+
+
+def test_what_unsloth_executes_of_a_trainer_is_no_python() -> None:
+    # https://github.com/unslothai/unsloth/issues/1829
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.10/site-packages/unsloth/tokenizer_utils.py", line 1061, in <module>\n'
+        "    exec(trainer_text, globals())\n"
+        '  File "<string>", line 4\n'
+        "    model = <class 'inspect._empty'>,\n"
+        "            ^\n"
+        "SyntaxError: invalid syntax\n"
+    )
+    (only,) = [f for f in triage_text(text).findings if f.code == check.code]
+    assert only.message.startswith("unsloth cannot patch a trainer of trl")

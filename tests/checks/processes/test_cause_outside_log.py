@@ -161,3 +161,19 @@ def test_a_server_that_answers_some_requests_with_a_failure() -> None:
     assert findings(check, HEALTHY + answers(40)) == []
     assert findings(check, REWARD_RAISES + answers(40)) == []
     assert findings(check, answers(20).replace("POST /generate", "GET /health") + HEALTHY) == []
+
+
+def test_areals_launcher_ends_with_one_of_its_jobs() -> None:
+    # https://github.com/inclusionAI/AReaL/pull/232
+    text = raised("areal.infra.utils.launcher.JobException", "Job me_gsm8k:llm_server JobState.FAILED at node local")
+    found = finding(check, text)
+    assert "only consequences" in found.message
+    assert "JOB.log" in found.fixes[0].title
+
+
+def test_a_controller_that_cannot_stop_its_workers_says_no_cause() -> None:
+    # https://github.com/inclusionAI/AReaL/issues/25
+    gave_up = raised("RuntimeError", "Fail to interrupt workers, timeout=30.")
+    gone = "worker ERROR: Worker encountered error NCCL error in: NCCLUtils.hpp:275, remote process exited\n"
+    remote = "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    assert triage_text(gave_up + gone + remote).findings[0].code in ("RLD321", "RLD901")

@@ -375,3 +375,26 @@ def test_the_reason_names_the_numbers_that_are_missing() -> None:
     prompts = judged(check, framework="EasyR1", versions={"easyr1": "0.3.2"}, batch__mini_prompts=128)
     assert "distinct prompts per rollout step" in (prompts.reason or "")
     assert "processes" not in (prompts.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "assert num_prompts == train_batch_size and len(seen_uids) == train_batch_size",
+            "a batch does not have the train_batch_size rows",
+        ),
+        ("assert len(rows) == train_batch_size, rows", "does not have the train_batch_size rows"),
+        ("assert self.lr_decay_steps > 0", "the run has no step of training"),
+    ],
+)
+def test_assertions_without_a_word_about_batches(code: str, says: str) -> None:
+    # https://github.com/NovaSky-AI/SkyRL/issues/1583, https://github.com/THUDM/slime/pull/2296
+    (only,) = found(check, traceback("AssertionError", "skyrl/train/dataset/preprocess.py boundaries", code=code))
+    assert says in only.message
+
+
+def test_an_assertion_about_something_else_beside_a_batch() -> None:
+    code = "assert ready, batch_size == train_batch_size"
+    assert found(check, traceback("ValueError: no", "skyrl/train/trainer.py f", code=code)) == []
+    assert found(check, "if n == train_batch_size: the last one is whole\nDONE\n") == []

@@ -157,3 +157,14 @@ def test_the_server_itself_needs_no_address(tmp_path: Path) -> None:
     assert server.findings(check) == []
     trainer = "swift rlhf --rlhf_type grpo --model org/m --use_vllm true --vllm_mode server "
     assert LaunchFile(tmp_path, trainer + "--vllm_server_base_url http://a:8000\n", swift).findings(check) == []
+
+
+def test_a_hook_of_rays_that_the_engine_hands_on() -> None:
+    # https://github.com/NovaSky-AI/SkyRL/issues/1343
+    error = (
+        "AssertionError: The env var, __RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR, is not permitted because it is reserved "
+        "for the internal use."
+    )
+    (only,) = found(check, traceback(error, "ray/_private/runtime_env/setup_hook.py export_setup_func_module"))
+    assert only.fixes[0].edits[0].option == "engine.distributed_executor_backend"
+    assert found(check, "WARNING: The env var, __RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR, is set\nDONE\n") == []

@@ -261,3 +261,29 @@ def test_hydra_finds_no_such_configuration() -> None:
     assert primary.message == "Hydra finds no configuration ppo_trainerr"
     assert "--config-path" in primary.fixes[0].title
     assert found(check, traceback("ValueError: In 'a.yaml' there is no model", "train.py load")) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "option"),
+    [
+        ("swift/plugin/loss.py", "return LOSS_MAPPING[loss_type]['loss_func']", "loss_type"),
+        ("verl/trainer/ppo/core_algos.py", "return ADV_ESTIMATOR_REGISTRY[self.adv_estimator]", "adv_estimator"),
+    ],
+)
+def test_a_value_that_a_framework_looks_up_in_vain(file: str, code: str, option: str) -> None:
+    # https://github.com/modelscope/ms-swift/issues/5283
+    (only,) = found(check, traceback("KeyError: 'grpo'", f"{file} get", code=code))
+    assert only.message.startswith(f"{option} has the value 'grpo', which {file.partition('/')[0]} does not know")
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("transformers/models/auto/configuration_auto.py", "return CONFIG_MAPPING[model_type]"),
+        ("swift/llm/model/register.py", "return MODEL_MAPPING[model_type]"),
+        ("swift/plugin/loss.py", "return LOSS_MAPPING[index]"),
+        ("swift/plugin/loss.py", "return batch[loss_type]"),
+    ],
+)
+def test_other_keys_that_are_not_there(file: str, code: str) -> None:
+    assert found(check, traceback("KeyError: 'qwen9'", f"{file} get", code=code)) == []
