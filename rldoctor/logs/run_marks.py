@@ -8,6 +8,8 @@ from rldoctor.frameworks import trainers
 STARTS: tuple[str, ...] = (
     "Setting OMP_NUM_THREADS environment variable for each process",
     "Connecting to existing Ray cluster",
+    # ray job submit
+    "Job submission server address: ",
     "nohup: ignoring input",
     "+ torchrun ",
     "+ accelerate launch",
@@ -29,6 +31,10 @@ EARLY: tuple[str, ...] = (
     "Distutils was imported before Setuptools",
     "Setting ds_accelerator to",
     "Using auto half precision backend",
+    # Megatron's table of its arguments, and what somebody types at a shell's prompt; with python many look at what is
+    # installed once a run has failed.
+    "-- arguments --",
+    *(f"$ {program} " for program in ("bash", "sh", "torchrun", "deepspeed", "nohup", "accelerate launch")),
     *(text for framework in trainers() for text in framework.words.early),
 )
 

@@ -225,6 +225,38 @@ def test_all_runs_are_reported_on_demand(tmp_path: Path) -> None:
     assert [run.incident.run for run in report.earlier_runs if run.incident] == [1, 2]
 
 
+# What each framework, and whoever starts it, writes at a start; with what follows it until the first step.
+BEGINNINGS = {
+    "Megatron": f"{'-' * 24} arguments {'-' * 24}\n  seed ................ 1\n{'-' * 20} end of arguments {'-' * 21}\n",
+    "Ray's jobs": "2026-05-29 16:49:14,127\tINFO cli.py:39 -- Job submission server address: http://127.0.0.1:8265\n",
+    "AReaL": "(AReaL) 20260320-11:19:20.100 PlatformInit INFO: Initializing CUDA platform (NVIDIA).\n",
+    "ROLL": "====== Pipeline Config ======\n------ merged & post-init ------\nexp_name: a\n====== End Config ======\n",
+    "NeMo-RL": "Loaded configuration from: grpo.yaml\nOverrides: []\nApplied CLI overrides\n",
+    "ms-swift": "run sh: `/opt/venv/bin/python /opt/venv/lib/python3.11/site-packages/swift/cli/rlhf.py`\n",
+    "unsloth": "🦥 Unsloth: Will patch your computer to enable 2x faster free finetuning.\n",
+    "prime-rl": "16:41:33    INFO Starting RL run\n",
+    "a prompt": "(base) user@gpu-3:~/rl$ bash run_grpo.sh\n",
+}
+LOADS = "loading the model\nloading the tokenizer\nloading the data\n"
+STEPS = HEALTHY.replace("DONE\n", "").splitlines(keepends=True)[2:5]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS.values(), ids=BEGINNINGS)
+@pytest.mark.parametrize("old", [OUT_OF_MEMORY, "".join(f"(W pid=3) {x}\n" for x in OUT_OF_MEMORY.splitlines())])
+def test_a_run_of_each_framework_behind_one_that_failed(beginning: str, old: str) -> None:
+    failed = HEALTHY.replace("DONE\n", "") + old + OUT_OF_MEMORY
+    assert incident(failed + beginning + LOADS).kind != "crashed"
+    assert incident(failed + beginning + LOADS + "".join(STEPS)).kind != "crashed"
+    assert codes(triage_text(failed + beginning + LOADS + "".join(STEPS) + REWARD_RAISES)) == ["RLD902"]
+    assert codes(triage_text(beginning + failed)) == ["RLD206"]
+
+
+@pytest.mark.parametrize("command", ["python -m torch.utils.collect_env", "nvidia-smi", "pip list | grep vllm"])
+def test_what_somebody_looks_at_behind_a_failure_is_no_new_run(command: str) -> None:
+    shown = f"(base) user@gpu-3:~/rl$ {command}\nPyTorch version: 2.8.0\nvllm 0.11.0\ntrl 0.24.0\n"
+    assert codes(triage_text(OUT_OF_MEMORY + shown)) == ["RLD206"]
+
+
 def test_what_looks_like_a_start_between_cause_and_wrapper_is_none() -> None:
     text = REWARD_RAISES + "Loading weights:   0%|          | 0/27 [00:00<?, ?it/s]\n" + PEER_GONE
     assert incident(text).exception == "KeyError: 'answer'"

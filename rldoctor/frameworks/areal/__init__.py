@@ -25,6 +25,12 @@ FRAMEWORK = Framework(
         # Its packages before 0.4 were called realhf.
         paths=r"/areal/(?:api|engine|experimental|infra|launcher|trainer|utils|workflow)/|/realhf/",
         texts=("areal.infra.", "areal.engine.", "areal.trainer."),
+        # areal/infra/launcher, areal/infra/platforms
+        early=(
+            "LocalLauncher: experiment_name=",
+            "SlurmLauncher: experiment_name=",
+            "Initializing CUDA platform (NVIDIA).",
+        ),
         # areal/infra/launcher/local.py, with the file into which the process's own lines go
         commands=(("Starting local process with command: ", r"Starting local process with command: (.+)"),),
     ),

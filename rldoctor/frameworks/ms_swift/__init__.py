@@ -27,6 +27,8 @@ FRAMEWORK = Framework(
         paths=r"/swift/(?:llm|trainers|cli|rlhf_trainers|pipelines|infer_engine|utils|plugin)/|/ms-swift/",
         texts=("[INFO:swift]",),
         versions=(("swift.__version__:", rf"swift\.__version__: {V}", "ms-swift"),),
+        # swift/cli/main.py
+        early=("run sh: `",),
         # swift/pipelines/base.py
         settings=(Settings("args: RLHFArguments(", r"\bargs: (RLHFArguments\(.*)", "swift rlhf"),),
         # swift/cli/main.py

@@ -21,6 +21,7 @@ FRAMEWORK = Framework(
     variables="NRL_",
     words=Words(
         paths=r"/nemo_rl/",
+        early=("Loaded configuration from: ",),
         # examples/run_grpo*.py print "Final config:" and, with pprint, the configuration
         settings=(Settings("{'checkpointing': {", r"^\s*(\{'checkpointing': \{.*)", has="'policy': {"),),
     ),

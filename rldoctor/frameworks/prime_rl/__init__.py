@@ -20,6 +20,9 @@ FRAMEWORK = Framework(
     over=(Layer(package="vllm"),),
     variables="PRIME_",
     words=Words(
-        paths=r"/prime_rl/(?:entrypoints|inference|orchestrator|trainer|transports?|utils)/", texts=("prime_rl.",)
+        paths=r"/prime_rl/(?:entrypoints|inference|orchestrator|trainer|transports?|utils)/",
+        texts=("prime_rl.",),
+        # entrypoints/rl.py
+        early=("Starting RL run",),
     ),
 )

@@ -26,6 +26,7 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/roll/(?:agentic|configs|distributed|models|pipeline|third_party|utils)/",
         texts=("roll.pipeline.", "roll.distributed."),
+        early=("====== Pipeline Config ======",),
         # examples/start_rlvr_pipeline.py: YAML
         settings=(
             Settings("exp_name: ", r"^(exp_name: .+)$", "examples/start_rlvr_pipeline.py", has="\nactor_infer:\n"),

@@ -24,6 +24,7 @@ FRAMEWORK = Framework(
     words=Words(
         paths=r"/unsloth(?:_zoo|_compiled_cache)?/|UnslothGRPOTrainer",
         texts=("🦥",),
+        early=("Unsloth: Will patch your computer", "Unsloth Zoo will now patch everything"),
         generated="unsloth_compiled_cache",
     ),
     memory=Memory(shares_weights=True),
