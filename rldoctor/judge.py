@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -182,14 +183,23 @@ def _finished(case: Case, finding: Finding) -> Finding:
 
 
 def with_defaults(finding: Finding) -> Finding:
-    """The finding, whose first sentence says which of the values that it rests on nobody gave. ``None`` is no value."""
+    """The finding, whose first sentence says which of the values that it rests on nobody gave: behind a value that it
+    names, or at its end. ``None`` is no value."""
     rests = [line.text.removesuffix(DEFAULT) for line in finding.evidence if line.text.endswith(DEFAULT)]
     rests = [text for text in rests if not text.endswith("= None")]
     if not rests or finding.grade is not Grade.DECLARED or "default" in finding.message:
         return finding
-    named = ", ".join(rests[:MOST_DEFAULTS]) + (" ..." if len(rests) > MOST_DEFAULTS else "")
     first, stop, more = finding.message.partition(". ")
-    return replace(finding, message=f"{first} (by default: {named}){stop}{more}")
+    unnamed = []
+    for text in rests:
+        name, _, value = text.rpartition(" = ")
+        in_place = re.compile(rf"(?<!\S){re.escape(name.rpartition('.')[2])} {re.escape(value)}(?![\w.])")
+        first, found = in_place.subn(lambda match: f"{match[0]}{DEFAULT}", first, count=1)
+        unnamed += [] if found else [text]
+    if unnamed:
+        named = ", ".join(unnamed[:MOST_DEFAULTS]) + (" ..." if len(unnamed) > MOST_DEFAULTS else "")
+        first = f"{first} (by default: {named})"
+    return replace(finding, message=f"{first}{stop}{more}")
 
 
 def yielded(check: Check, judge: Callable[[], Iterable[object]]) -> Iterator[Finding | Reach]:

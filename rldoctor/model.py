@@ -267,6 +267,8 @@ class Report:
     """What the reader should know of how the report came about: levels skipped and why, plugins that failed."""
     place: Evidence | None = None
     """The file and line that stand for all that was examined: the launch, or the log."""
+    folder: str | None = None
+    """Where the launch is, None where there are several: a person knows what is below it by its name from there."""
     ignored: tuple[Ignored, ...] = ()
     fixed: tuple[str, ...] = ()
     """The fingerprints of what the baseline has and is found no more."""

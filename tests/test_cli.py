@@ -391,10 +391,7 @@ def test_several_bundles_say_whose_finding_it_is(launch: Path) -> None:
         packages = Packages(python="3.12", distributions=(Distribution(name="vllm", version=vllm),))
         (launch / node).write_text(bundle.dump(Case(packages=packages)))
     done = run("check", "--from", "node-1.json", "--from", "node-2.json", "--format", "json", cwd=launch)
-    assert (
-        json.loads(done.stdout)["target"]
-        == "node-1.json, Python 3.12, vllm 0.7.3; node-2.json, Python 3.12, vllm 0.7.3"
-    )
+    assert json.loads(done.stdout)["target"] == "node-1.json; node-2.json; Python 3.12, vllm 0.7.3"
 
 
 def test_what_a_project_requires_is_judged_whatever_it_selects(tmp_path: Path) -> None:

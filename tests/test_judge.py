@@ -26,6 +26,14 @@ def finding(message: str, *evidence: str, grade: Grade = Grade.DECLARED) -> Find
     ("found", "message"),
     [
         (finding("3 is too few. More.", "n = 3 (default)", "m = 1"), "3 is too few (by default: n = 3). More."),
+        (
+            finding("n 3 is too few", "rollout.n = 3 (default)", "m = 1 (default)"),
+            "n 3 (default) is too few (by default: m = 1)",
+        ),
+        (
+            finding("n 30 is many, an 3 too", "rollout.n = 3 (default)"),
+            "n 30 is many, an 3 too (by default: rollout.n = 3)",
+        ),
         (finding("a", *(f"{n} = 1 (default)" for n in "abcd")), "a (by default: a = 1, b = 1, c = 1 ...)"),
         (finding("a", "steps = None (default)"), "a"),
         (finding("given", "n = 3"), "given"),

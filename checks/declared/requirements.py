@@ -154,11 +154,7 @@ def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity
     on = first.installed.name if first.installed else first.on
     message = f"{_demanded(first)}, and {on} {first.version} {present}{_why(first)}"
     message += "".join(f"; {_demanded(misfit)}{_why(misfit)}" for misfit in others)
-    evidence = [
-        Evidence(text=f"{misfit.by.name} {misfit.by.version}: {misfit.on}{d.specifier}", source=d.url or d.source)
-        for misfit in misfits
-        for d in misfit.demands
-    ]
+    evidence = [_cited(misfit, d) for misfit in misfits for d in misfit.demands]
     place = (first.installed.location if first.installed else None) or None
     evidence.append(Evidence(text=f"{on} {first.version}", source=place))
     return check.finding(
@@ -168,6 +164,13 @@ def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity
         fixes=tuple(_fixes(case, misfits)),
         url=next((misfit.known.url for misfit in misfits if misfit.known), None),
     )
+
+
+def _cited(misfit: Misfit, demand: Demand) -> Evidence:
+    """What one release demands, which is named where the source does not name it."""
+    release, source = f"{misfit.by.name} {misfit.by.version}", demand.url or demand.source
+    named = release in source
+    return Evidence(text=f"{'' if named else f'{release}: '}{misfit.on}{demand.specifier}", source=source)
 
 
 def _demanded(misfit: Misfit) -> str:

@@ -138,7 +138,7 @@ def _cited(plan: RolloutPlan) -> tuple[Evidence, ...]:
 def _fixes(*, proven: str | None) -> tuple[Fix, ...]:
     return (
         Fix(
-            title="run Ray as a cluster of its own, so that every process on the machine finds it",
+            title="run Ray as a cluster of its own, which every process finds",
             commands=("ray start --head", "export RAY_ADDRESS=auto"),
             proven=proven,
         ),

@@ -79,7 +79,7 @@ def one_sequence(case: Case) -> Iterator[Finding | Reach]:
     )
     if engine.available <= 0:
         yield check.finding(
-            f"the engine's share of {_gib(engine.share)} does not hold the model's weights of {_gib(engine.weights)}: "
+            f"the engine's share ({_share(engine)}) does not hold the model's weights of {_gib(engine.weights)}: "
             "there is no block for the KV cache",
             evidence=evidence,
             fixes=tuple(_larger(case, engine, 0)),
@@ -93,8 +93,8 @@ def one_sequence(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{_gib(needed)} of KV cache for {engine.context} tokens within {_gib(engine.available)}")
         return
     yield check.finding(
-        f"one sequence of max_model_len {engine.context} needs {_gib(needed)} of KV cache; the engine's share of "
-        f"{_gib(engine.share)} leaves at most {_gib(engine.available)} beside the weights: vLLM refuses to start",
+        f"one sequence of max_model_len {engine.context} needs {_gib(needed)} of KV cache; the engine's share "
+        f"({_share(engine)}) leaves at most {_gib(engine.available)} beside the weights: vLLM refuses to start",
         evidence=evidence,
         fixes=(*_shorter(case, engine), *_larger(case, engine, needed)),
         url=URL,
@@ -175,10 +175,14 @@ def _larger(case: Case, engine: EngineMemory, needed: float) -> Iterator[Fix]:
 
 
 def _sum(engine: EngineMemory) -> str:
-    parts = [f"share {_gib(engine.share)} of {_gib(engine.device)}", f"weights {_gib(engine.weights)}"]
+    parts = [f"weights {_gib(engine.weights)}"]
     if engine.cache is not None:
-        parts.append(f"KV cache {(engine.cache.full + engine.cache.windowed) / 1024:.1f} KiB for each token")
+        parts.append(f"KV cache {(engine.cache.full + engine.cache.windowed) / 1024:.1f} KiB a token")
     return ", ".join(parts) + (f", on each of {engine.ranks} ranks" if engine.ranks > 1 else "")
+
+
+def _share(engine: EngineMemory) -> str:
+    return f"{engine.share / GIB:.1f} of {_gib(engine.device)}"
 
 
 def _gib(size: float) -> str:

@@ -42,7 +42,13 @@ def report(case: Case, checks: Iterable[Check], registry: Registry, notes: Itera
     place = Evidence(text=plan.entry, source=plan.file, line=plan.line) if plan is not None else None
     python = case.packages.executable if case.packages is not None else None
     results = tuple(installing.by(python, result) for result in results)
-    judged = Report(target=describe(case), results=results, notes=(*notes, *_of_plan(case)), place=place)
+    judged = Report(
+        target=describe(case),
+        results=results,
+        notes=(*notes, *_of_plan(case)),
+        place=place,
+        folder=str(Path(case.target).parent) if plan is not None and case.target else None,
+    )
     if case.plan is None:
         return judged
     from rldoctor.edits.fixes import spelled_report
@@ -138,15 +144,18 @@ def join(reports: list[Report]) -> Report:
     if len(reports) == 1:
         return reports[0]
     by_code: dict[str, list[CheckResult]] = {}
+    names, shared = _told_once([one.target for one in reports])
     for one in reports:
         for result in one.results:
-            findings = tuple(replace(f, cases=_where(f, reports)) for f in result.findings)
+            findings = tuple(replace(f, cases=_where(f, reports, names)) for f in result.findings)
             by_code.setdefault(result.code, []).append(replace(result, findings=findings))
+    folders = {one.folder for one in reports}
     return Report(
-        target="; ".join(one.target for one in reports),
+        target="; ".join(part for part in (*names, shared) if part),
         results=tuple(join_cases(results) for results in by_code.values()),
         notes=tuple(dict.fromkeys(note for one in reports for note in one.notes)),
         place=reports[0].place if reports else None,
+        folder=folders.pop() if len(folders) == 1 else None,
         ignored=tuple(dict.fromkeys(one for report in reports for one in report.ignored)),
         missing=tuple(dict.fromkeys(one for report in reports for one in _missing_in(report, reports))),
         exhibits=tuple(one for report in reports for one in report.exhibits),
@@ -163,9 +172,17 @@ def _missing_in(report: Report, reports: list[Report]) -> Iterator[Missing]:
         yield missing if reported else replace(missing, what=f"{where}: {missing.what}")
 
 
-def _where(finding: Finding, reports: list[Report]) -> tuple[str, ...]:
-    """The targets that have a finding, where not all have it."""
-    having = tuple(one.target for one in reports if finding in one.findings)
+def _told_once(targets: list[str]) -> tuple[list[str], str]:
+    """What names each of several targets, and what all of them end with: the machine."""
+    parts = [target.split(", ") for target in targets]
+    most = min(map(len, parts), default=1) - 1
+    count = next((n for n in range(most, 0, -1) if len({tuple(one[-n:]) for one in parts}) == 1), 0)
+    return [", ".join(one[: len(one) - count]) for one in parts], ", ".join(parts[0][len(parts[0]) - count :])
+
+
+def _where(finding: Finding, reports: list[Report], names: list[str]) -> tuple[str, ...]:
+    """The names of the targets that have a finding, where not all have it."""
+    having = tuple(name for one, name in zip(reports, names, strict=True) if finding in one.findings)
     return having if len(having) < len(reports) else ()
 
 

@@ -244,7 +244,7 @@ def _used(by: Distribution, name: str, known: set[tuple[str, str]]) -> Iterator[
                 on=bound.package,
                 specifier=bound.specifier,
                 source=f"the sources of {name} {by.version} and {bound.package}",
-                reason=f"its modules import {bound.name}, which {bound.package} {bound.lacks} does not have",
+                reason=f"{name} imports {bound.name}, which {bound.package} {bound.lacks} lacks",
                 used=True,
             )
 

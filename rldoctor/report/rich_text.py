@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import PurePath
 
 from rich.console import Console
 from rich.padding import Padding
@@ -29,9 +30,11 @@ MOST_WHOLE = 3
 MOST_HEADS = 8
 MOST_EVIDENCE = 3
 LONGEST_EVIDENCE = 160
-# Of a run: the fix and another one, without what they cost.
-MOST_FIXES_OF_A_LOG = 2
+# The fix and another one. What another one costs, and of a run the first one, too, comes with -v.
+MOST_FIXES = 2
 LONGEST_EVIDENCE_OF_A_LOG = 120
+# The folder that a person is in.
+_HERE = PurePath()
 # Where packages are, and where Ray unpacks what a job was submitted with.
 _INSTALLED = re.compile(r"^\S*/(?:(?:site|dist)-packages|working_dir_files/_ray_pkg_\w+)/")
 
@@ -67,66 +70,83 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
     is_named = report.incident is not None and any(
         at is not None and words.is_in(at, report.target) for at in map(words.located, findings[:1])
     )
-    if findings and not words.is_well(report) and not is_named:
-        console.print(Text(f"judged: {report.target}", style="dim"))
-    console.print(Text(sentence(report) if detail is Detail.ALL else words.rest(report), style="dim"))
+    judged = f"judged: {report.target}: " if findings and not words.is_well(report) and not is_named else ""
+    unshown = sum(max(len(finding.fixes) - MOST_FIXES, 0) for finding in findings[: _whole(report, detail)])
+    rest = sentence(report) if detail is Detail.ALL else words.rest(report, unshown)
+    console.print(Text(f"{judged}{rest}", style="dim"))
+
+
+def _whole(report: Report, detail: Detail) -> int:
+    """How many findings are shown in full."""
+    return len(report.findings) if detail is Detail.ALL else 1 if report.incident is not None else MOST_WHOLE
 
 
 def _print_findings(console: Console, report: Report, findings: list[Finding], detail: Detail) -> None:
     """The findings, in full as far as one screen goes. In a log the first one is the answer and what failed after it
     one line."""
     incident = report.incident
-    whole = len(findings) if detail is Detail.ALL else 1 if incident is not None else MOST_WHOLE
+    whole = _whole(report, detail)
     heads = len(findings) if detail is Detail.ALL else whole + MOST_HEADS
     for number, finding in enumerate(findings[:heads]):
         beside = number > 0 and incident is not None and incident.kind in ("crashed", "stalled")
         shown = words.beside(finding, findings[0]) if beside else words.head(finding, None if number else incident)
         console.print(Text(shown, style="dim" if beside else COLOUR[finding.severity]))
         if number < whole:
-            if incident is not None and detail is not Detail.ALL:
-                _print_cause(console, finding, report)
+            if detail is Detail.ALL:
+                _print_all_of(console, finding)
             else:
-                _print_finding(console, finding, detail)
+                _print_on_a_screen(console, finding, report)
         elif incident is None and finding.fixes:
-            _print_in_one_line(console, finding.fixes[0], f"fix: {finding.fixes[0].title}")
+            _print_in_one_line(console, finding.fixes[0], f"fix: {finding.fixes[0].title}", _effects(finding.fixes[0]))
         if number == 0 and incident is not None:
             _print_incident(console, incident, finding, detail)
     if len(findings) > heads:
         console.print(Text(f"and {len(findings) - heads} more findings", style="dim"))
 
 
-def _print_finding(console: Console, finding: Finding, detail: Detail) -> None:
-    all_ = detail is Detail.ALL
-    if all_:
-        _indented(console, Text(f"{finding.name} ({finding.grade.value})", style="dim"))
+def _print_all_of(console: Console, finding: Finding) -> None:
+    _indented(console, Text(f"{finding.name} ({finding.grade.value})", style="dim"))
     for case in finding.cases:
         _indented(console, Text(f"in {case}", style="dim"))
-    for evidence in finding.evidence if all_ else finding.evidence[:MOST_EVIDENCE]:
-        _print_evidence(console, evidence, detail)
-    for number, fix in enumerate(finding.fixes):
-        if all_ or number == 0:
-            _print_fix(console, fix)
-        else:
-            _print_in_one_line(console, fix, words.alternative(fix.title))
-    if finding.url and all_:
+    for evidence in finding.evidence:
+        _print_evidence(console, evidence, Detail.ALL)
+    for fix in finding.fixes:
+        _print_fix(console, fix, _effects(fix))
+    if finding.url:
         _indented(console, Text(finding.url, style="blue"))
 
 
-def _print_cause(console: Console, finding: Finding, report: Report) -> None:
-    """What explains a run, on the lines that a screen of 80 columns has for it; all of it comes with -v."""
+def _print_on_a_screen(console: Console, finding: Finding, report: Report) -> None:
+    """What explains a finding, on the lines that a screen of 80 columns has for it. Nothing is said twice."""
     for case in finding.cases:
         _indented(console, Text(f"in {case}", style="dim"))
-    said = words.head(finding)
-    untold = [evidence for evidence in finding.evidence if " ".join(evidence.text.split()) not in said]
-    for evidence in untold[:MOST_EVIDENCE]:
-        where = words.source_in(evidence, report.target)
-        text = _shortened(_INSTALLED.sub("", evidence.text), LONGEST_EVIDENCE_OF_A_LOG)
-        _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
-    for number, fix in enumerate(finding.fixes[:MOST_FIXES_OF_A_LOG]):
+    there = words.told_from(report)
+    of_a_log = report.incident is not None
+    longest = LONGEST_EVIDENCE_OF_A_LOG if of_a_log else LONGEST_EVIDENCE
+    by_place: dict[str, list[str]] = {}
+    # A log's lines stand in the order of the log, a launch's settings in that of their weight.
+    shown = finding.evidence if of_a_log else finding.evidence[:MOST_EVIDENCE]
+    for evidence in words.untold(finding, shown)[:MOST_EVIDENCE]:
+        text = _INSTALLED.sub("", evidence.text) if of_a_log else evidence.text
+        by_place.setdefault(words.source_from(evidence, there), []).append(_shortened(text, longest))
+    for where, texts in by_place.items():
+        for text in ["; ".join(texts)] if where else texts:
+            _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
+    for number, fix in enumerate(finding.fixes[:MOST_FIXES]):
         if number == 0:
-            _print_fix(console, fix, costs=False)
-        else:
-            _print_in_one_line(console, fix, words.alternative(fix.title), costs=False)
+            _print_fix(console, fix, _unsaid(fix) if of_a_log else _effects(fix), there)
+            continue
+        same = fix.side_effects == finding.fixes[0].side_effects
+        title = words.text_from(words.alternative(fix.title), there)
+        _print_in_one_line(console, fix, title, "" if same else _unsaid(fix))
+
+
+def _unsaid(fix: Fix) -> str:
+    return " (-v: side effects)" if fix.side_effects else ""
+
+
+def _effects(fix: Fix) -> str:
+    return f"; side effects: {fix.side_effects}" if fix.side_effects else ""
 
 
 def _shortened(text: str, longest: int) -> str:
@@ -140,29 +160,27 @@ def _print_evidence(console: Console, evidence: Evidence, detail: Detail) -> Non
     _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
 
 
-def _print_fix(console: Console, fix: Fix, costs: bool = True) -> None:
-    """A fix with all that there is to copy; without its ``costs`` it says where they stand."""
-    unsaid = "side effects: see -v" if fix.side_effects and not costs else ""
-    parts = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "", unsaid)
-    said = "; ".join(part for part in parts if part)
-    _indented(console, Text(f"fix{f' ({said})' if said else ''}: {fix.title}", style="green"))
+def _print_fix(console: Console, fix: Fix, more: str, there: PurePath = _HERE) -> None:
+    """A fix with all that there is to copy, files told from ``there``; ``more`` ends the line of its title."""
+    who = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "")
+    said = "; ".join(part for part in who if part)
+    _indented(
+        console, Text(f"fix{f' ({said})' if said else ''}: {words.text_from(fix.title, there)}{more}", style="green")
+    )
     for edit in fix.edits:
-        where = f"{words.shown_path(edit.file)}:{edit.line}  " if edit.file and edit.line else ""
+        where = f"{words.path_from(edit.file, there)}:{edit.line}  " if edit.file and edit.line else ""
         _verbatim(console, f"{where}{words.spelled(edit)}")
     for command in words.commands(fix):
         _verbatim(console, command)
-    if fix.side_effects and costs:
-        _indented(console, Text(f"side effects: {fix.side_effects}", style="dim"), 4)
 
 
-def _print_in_one_line(console: Console, fix: Fix, title: str, costs: bool = True) -> None:
-    """A fix in one line, after its title as it is said here."""
+def _print_in_one_line(console: Console, fix: Fix, title: str, more: str) -> None:
+    """A fix in one line, between its title as it is said here and what there is ``more``."""
     texts = words.copied(fix)
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""
-    effects = f" (side effects: {fix.side_effects if costs else 'see -v'})" if fix.side_effects else ""
-    _indented(console, Text(f"{title}{how}{effects}", style="green"))
+    _indented(console, Text(f"{title}{how}{more}", style="green"))
     for text in () if joined else texts:
         _verbatim(console, text)
 

@@ -32,8 +32,8 @@ def found(report: Report) -> str:
     return ", ".join(f"{count} {key if count != 1 else key[:-1]}" for key, count in kinds if count) or "no findings"
 
 
-def sentence(report: Report) -> str:
-    """The summary in one line."""
+def sentence(report: Report, *, asked: bool = False) -> str:
+    """The summary in one line; only what was ``asked`` counts leaves out what did not apply."""
     counts = summarise(report)
     ignored = [f"{counts['ignored']} ignored"] if counts["ignored"] else []
     if report.incident is not None:  # what a log does not show is no answer to a question
@@ -41,5 +41,6 @@ def sentence(report: Report) -> str:
         others = len(report.findings) - 1
         cause = f"1 cause and {others} finding{'s' if others > 1 else ''} beside it" if failed and others > 0 else ""
         return f"{cause or found(report)}; {', '.join([f'{len(report.results)} patterns looked for', *ignored])}"
-    parts = [f"{counts[outcome.value]} {said}" for outcome, said in _SAID.items() if counts[outcome.value]]
+    said = {outcome: text for outcome, text in _SAID.items() if not asked or outcome is not Outcome.NOT_APPLICABLE}
+    parts = [f"{counts[outcome.value]} {text}" for outcome, text in said.items() if counts[outcome.value]]
     return f"{found(report)}; {', '.join([*parts, *ignored]) or 'no other check'}"

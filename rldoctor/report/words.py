@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from rldoctor import verdict
 from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Incident, Report, Severity, State, Verdict
+from rldoctor.plan.evidence import DEFAULT
 from rldoctor.report.summary import sentence
 
 ENDINGS = {
@@ -121,6 +123,24 @@ def located(finding: Finding) -> Evidence | None:
     return next((e for e in finding.evidence if e.source and e.line), None)
 
 
+def untold(finding: Finding, evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The part of a finding's evidence that its first line has not told already, word and place: ``num_generations 8``
+    says the same as ``num_generations = 8``, and of a default, which has no place, the last part of its name is enough.
+    """
+    said, at = _plain(head(finding)), located(finding)
+
+    def told(one: Evidence) -> bool:
+        if one.text.endswith(DEFAULT) and one.line is None:
+            return _plain(one.text).rpartition(".")[2] in said or _plain(one.text.removesuffix(DEFAULT)) in said
+        return _plain(one.text) in said and (one.line is None or one == at)
+
+    return [one for one in evidence if not told(one)]
+
+
+def _plain(text: str) -> str:
+    return _line(text).replace(" = ", " ")
+
+
 def shown_path(path: str) -> str:
     """A path as a person at this folder would type it."""
     given, here = Path(path), Path.cwd()
@@ -132,18 +152,34 @@ def shown_path(path: str) -> str:
 
 def source(evidence: Evidence) -> str:
     """Where a piece of evidence is from: ``run.sh:5``, a distribution, a probe; empty where it says so itself."""
+    return source_from(evidence, PurePath())
+
+
+def told_from(report: Report) -> PurePath:
+    """The folder, or the log, whose name the reader has just typed: what is in it is told by its name from there."""
+    return PurePath(report.folder if report.folder is not None else report.target)
+
+
+def path_from(path: str, there: PurePath) -> str:
+    """A path as a person knows it who has just typed the name of a folder, or of this very file."""
+    given = PurePath(path)
+    # Not all that evidence is from is a path: a URL would lose a slash.
+    if not given.is_relative_to(there) or there == PurePath():
+        return shown_path(path)
+    return given.name if given == there else str(given.relative_to(there))
+
+
+def text_from(text: str, there: PurePath) -> str:
+    """A text in which files below a folder are named from there; a short name may be part of another word."""
+    return re.sub(rf"(?<![\w./-]){re.escape(f'{there}/')}", "", text) if there.is_absolute() else text
+
+
+def source_from(evidence: Evidence, there: PurePath) -> str:
+    """The same as :func:`source`, told from a folder or a log."""
     if evidence.source is None:
         return ""
-    path = shown_path(evidence.source)
+    path = path_from(evidence.source, there)
     return f"{path}:{evidence.line}" if evidence.line else path
-
-
-def source_in(evidence: Evidence, target: str) -> str:
-    """The same for the log or the folder of logs that is judged, whose name the reader has just typed."""
-    if evidence.source is None or evidence.line is None or not is_in(evidence, target):
-        return source(evidence)
-    path = PurePath(evidence.source)
-    return f"{path.name if path == PurePath(target) else path.relative_to(target)}:{evidence.line}"
 
 
 def is_in(evidence: Evidence, target: str) -> bool:
@@ -180,12 +216,13 @@ def copied(fix: Fix) -> list[str]:
     return [*(spelled(edit) for edit in fix.edits), *commands(fix)]
 
 
-def rest(report: Report) -> str:
-    """What else there is, in one line."""
+def rest(report: Report, unshown: int = 0) -> str:
+    """What else there is, in one line, with the number of further fixes."""
     found = report.findings
     passes = any(one.severity is Severity.WARNING for one in found) and verdict_of(report).state is State.PASSED
-    risk = "; a warning is a risk and passes (--fail-on warning fails)" if passes else ""
-    return f"{sentence(report)} (-v lists them){risk}"
+    risk = "; a warning passes (--fail-on warning fails)" if passes else ""
+    fixes = f", {unshown} more fix{'es' if unshown > 1 else ''}" if unshown else ""
+    return f"{sentence(report, asked=True)}{fixes} (-v lists them){risk}"
 
 
 def _line(text: str) -> str:

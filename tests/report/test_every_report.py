@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +18,9 @@ from tests.loaded import REGISTRY
 from tests.report import official
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "report.schema.json"
+# Lines of a terminal as it opens, and what leaves half of it to the command before.
+SCREEN = 24
+MEDIAN_AIM = 12
 SCENES = [
     pytest.param(file, side, id=f"{check.code}-{side}")
     for check in REGISTRY.checks.values()
@@ -32,6 +36,19 @@ def test_a_report_keeps_to_what_its_formats_promise(file: Path, side: str) -> No
     _for_code_scanning(json.loads(_rendered(reported, "sarif")))
     _suites(reported, ElementTree.fromstring(_rendered(reported, "junit")))
     _annotations(reported, _rendered(reported, "github").splitlines())
+
+
+def test_a_report_is_one_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns half of the reports have 12 lines or fewer, and each error begins within 24."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lengths = []
+    for file in filter(None, map(example.file_of, REGISTRY.checks.values())):
+        reported = example.judge(example.read(file).fires, REGISTRY)
+        lines = _rendered(reported, "rich").splitlines()
+        lengths.append(len(lines))
+        heads = [number for number, line in enumerate(lines) if line.startswith("error ")]
+        assert all(number < SCREEN for number in heads), file
+    assert statistics.median(lengths) <= MEDIAN_AIM
 
 
 def _rendered(reported: Report, format_: str) -> str:

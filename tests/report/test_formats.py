@@ -113,16 +113,71 @@ def test_json_is_the_contract() -> None:
 def test_the_answer_is_the_first_line_and_the_rest_is_counted() -> None:
     lines = report.renderer("rich")(REPORT).splitlines()
     assert lines[0] == f"error RLD202 (run.sh:7): {BUDGET.message}"
-    assert lines[1:5] == [
+    assert lines[1:4] == [
         "  run.sh:7  enable_chunked_prefill=False",
-        "  fix (--fix applies it): raise the token budget to the context length",
+        "  fix (--fix applies it): raise the token budget to the context length; side effects: more activation memory "
+        "during prefill",
         "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
-        "    side effects: more activation memory during prefill",
     ]
-    assert lines[5].startswith("warning RLD104: ray 2.40.0 is older than verl asks for, which is")
+    assert lines[4].startswith("warning RLD104: ray 2.40.0 is older than verl asks for, which is")
     assert "note: plugin acme was left out: ImportError" in lines
-    assert lines[-1] == "1 error, 1 warning; 1 passed, 1 not checked, 1 not applicable, 1 crashed (-v lists them)"
+    assert lines[-1] == (
+        f"judged: {REPORT.target}: 1 error, 1 warning; 1 passed, 1 not checked, 1 crashed (-v lists them)"
+    )
     assert not any("RLD105" in line or "RLD301" in line for line in lines)
+
+
+def test_files_are_told_from_the_folder_of_the_launch_and_the_last_line_says_which() -> None:
+    launch = "/srv/runs/math/run.sh"
+    evidence = (
+        Evidence(text="enable_chunked_prefill=False", source=launch, line=7),
+        Evidence(text="max_model_len = 10240 (prompt 2048 + response 8192)", source=launch, line=7),
+        Evidence(text="12 attention heads", source="/srv/runs/math/model/config.json"),
+    )
+    fixes = (
+        replace(BUDGET.fixes[0], edits=(replace(BUDGET.fixes[0].edits[0], file=launch),)),
+        Fix(title="or put a chat_template into /srv/runs/math/model/tokenizer_config.json"),
+        Fix(title="or train another model"),
+    )
+    found = replace(BUDGET, evidence=evidence, fixes=fixes)
+    shown = report.renderer("rich")(
+        replace(REPORT, target=f"{launch}, Python 3.12", ranked=(found,), folder="/srv/runs/math", notes=())
+    ).splitlines()
+    assert shown == [
+        f"error RLD202 (run.sh:7): {BUDGET.message}",
+        "  run.sh:7  enable_chunked_prefill=False; max_model_len = 10240 (prompt 2048 + response 8192)",
+        "  model/config.json  12 attention heads",
+        "  fix (--fix applies it): raise the token budget to the context length; side effects: more activation memory "
+        "during prefill",
+        "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
+        "  or put a chat_template into model/tokenizer_config.json",
+        f"judged: {launch}, Python 3.12: 1 error; 1 passed, 1 not checked, 1 crashed, 1 more fix (-v lists them)",
+    ]
+    everything = report.renderer("rich", detail=Detail.ALL)(replace(REPORT, ranked=(found,), folder="/srv/runs/math"))
+    assert f"  {launch}:7  max_model_len" in everything and "or train another model" in everything
+
+
+@pytest.mark.parametrize(
+    ("evidence", "shown"),
+    [
+        (Evidence(text="max_num_batched_tokens = 8192", source="run.sh", line=7), False),
+        (Evidence(text="rollout.max_num_batched_tokens = 8192 (default)"), False),
+        (Evidence(text="max_model_len 10240"), False),
+        (Evidence(text="rollout.max_num_batched_tokens = 8192", source="run.sh", line=7), True),
+        (Evidence(text="rollout.max_num_batched_tokens = 4096 (default)"), True),
+    ],
+)
+def test_the_evidence_says_what_the_first_line_does_not(evidence: Evidence, shown: bool) -> None:
+    message = "max_num_batched_tokens 8192 (default) is below max_model_len 10240"
+    found = replace(BUDGET, message=message, evidence=(evidence,))
+    lines = report.renderer("rich")(replace(REPORT, ranked=(found,))).splitlines()
+    assert any(line.startswith("  ") and line.endswith(evidence.text) for line in lines) is shown
+
+
+def test_a_line_told_elsewhere_keeps_its_place() -> None:
+    place = Evidence(text="max_model_len 10240", source="model.yaml", line=3)
+    found = replace(BUDGET, evidence=(*BUDGET.evidence, place))
+    assert "  model.yaml:3  max_model_len 10240" in report.renderer("rich")(replace(REPORT, ranked=(found,)))
 
 
 def test_a_note_does_not_stand_before_the_answer() -> None:
@@ -139,7 +194,7 @@ def test_v_shows_every_check_and_q_the_findings_alone() -> None:
     assert "✓ RLD301 device-mismatch  24 parameters" in everything
     assert "! RLD900 failure-unrecognised  KeyError: 'x'\n  Traceback" in everything
     quiet = report.renderer("rich", detail=Detail.FINDINGS)(REPORT).splitlines()
-    assert len(quiet) == 6
+    assert len(quiet) == 5
     passed = replace(REPORT, results=REPORT.results[4:5])
     assert report.renderer("rich", detail=Detail.FINDINGS)(passed) == ""
     assert report.renderer("rich")(passed).startswith(f"passed: no problem found: {REPORT.target}\n")
@@ -198,10 +253,11 @@ def test_in_a_log_costs_further_fixes_and_what_the_first_line_says_already_come_
     assert report.renderer("rich")(crashed).splitlines()[:5] == [
         f"failed: RLD202 (rank 3, rollout, step 12 of 100, rank0.txt:7): {message}",
         f"  rank0.txt:9  {('Connection refused ' * 20)[:120]}...",
-        "  fix (--fix applies it; side effects: see -v): raise the token budget to the context length",
+        "  fix (--fix applies it): raise the token budget to the context length (-v: side effects)",
         "    run.sh:9  actor_rollout_ref.rollout.max_num_batched_tokens=10240",
-        "  or start it first: trl vllm-serve (side effects: see -v)",
+        "  or start it first: trl vllm-serve (-v: side effects)",
     ]
+    assert report.renderer("rich")(crashed).endswith("patterns looked for, 1 more fix (-v lists them)\n")
     everything = report.renderer("rich", detail=Detail.ALL)(crashed)
     for text in ("more activation memory", "a GPU of its own", "or train without it", "trl 1.13.0 to 1.16.0"):
         assert text in everything and text not in report.renderer("rich")(crashed)
@@ -220,7 +276,7 @@ def test_what_followed_from_the_cause_is_no_second_error() -> None:
     both = replace(REPORT, target="run.log", ranked=(BUDGET, lost))
     failed = report.renderer("rich")(replace(both, incident=CRASH)).splitlines()
     assert "then RLD321 (run.sh:90): a rank lost the connection" in failed
-    assert failed[-1].startswith("1 cause and 1 finding beside it; ")
+    assert ": 1 cause and 1 finding beside it; " in failed[-1]
     unhealthy = report.renderer("rich")(replace(both, incident=replace(CRASH, kind="unhealthy"))).splitlines()
     assert "error RLD321 (run.sh:90): a rank lost the connection" in unhealthy
 
@@ -250,14 +306,14 @@ def test_a_finding_after_the_whole_ones_keeps_its_fix_in_one_line() -> None:
     last = [number for number, line in enumerate(lines) if line.startswith("error RLD202")][-1]
     assert lines[last + 1] == (
         "  fix: raise the token budget to the context length: actor_rollout_ref.rollout.max_num_batched_tokens=10240"
-        " (side effects: more activation memory during prefill)"
+        "; side effects: more activation memory during prefill"
     )
 
 
 def test_a_warning_alone_says_what_it_is() -> None:
     warned = replace(REPORT, ranked=(replace(BUDGET, severity=Severity.WARNING),))
     shown = report.renderer("rich")
-    assert shown(warned).splitlines()[-1].endswith("; a warning is a risk and passes (--fail-on warning fails)")
+    assert shown(warned).splitlines()[-1].endswith("; a warning passes (--fail-on warning fails)")
     assert "--fail-on" not in shown(replace(REPORT, ranked=(BUDGET,)))
 
 

@@ -309,7 +309,7 @@ def test_what_a_release_imports_bounds_it_without_a_row() -> None:
     """trl 1.1 declares vllm>=0.11 and imports StructuredOutputsParams, which 0.10 does not have."""
     (found,) = judged(check, assumed(trl="1.5.0", vllm="0.10.2")).findings
     assert found.severity is Severity.ERROR
-    assert "import vllm.sampling_params.StructuredOutputsParams, which vllm 0.10.2 does not have" in found.message
+    assert "trl imports vllm.sampling_params.StructuredOutputsParams, which vllm 0.10.2 lacks" in found.message
 
 
 def test_what_a_struct_refuses_is_asked_of_the_class_that_the_line_makes() -> None:
