@@ -55,7 +55,7 @@ def test_json_holds_the_tables_and_the_changes(machine: Path, tmp_path: Path) ->
     assert reported["outcome"] == "changes"
     change = reported["remedies"][0]["changes"][0]
     assert (change["package"], change["old"], change["new"]) == ("trl", "0.19.1", "0.27.2")
-    assert "import vllm.sampling_params.GuidedDecodingParams" in change["reasons"][0]["reason"]
+    assert "imports vllm.sampling_params.GuidedDecodingParams" in change["reasons"][0]["reason"]
     row = next(row for row in reported["engines"] if row["here"])
     assert (row["torch"], row["cuda"], row["driver"]) == ("2.9.0", "12.8", "525")
     assert row["obstacle"] == "trl 0.19.1: vllm<0.12"
