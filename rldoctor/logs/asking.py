@@ -133,8 +133,12 @@ def _declared(
     checks: Sequence[Check], case: Case, run: LogRun, found: Sequence[Found], precedence: Precedence, explained: bool
 ) -> list[Found]:
     """What the launch behind the log risks. Where the run failed and nothing explains it, that is worth a warning;
-    where it went on or the cause is known, a note. What causes something that was measured keeps its weight."""
-    if case.plan is None or not is_whole(case.plan):
+    where it went on or the cause is known, a note. What causes something that was measured keeps its weight. What the
+    devices and the packages of the log risk together is asked where a failure is left unexplained."""
+    asked = {"plan"} if case.plan is not None and is_whole(case.plan) else set()
+    if run.incident.kind == "crashed" and not explained and (run.root is None or run.root.raised_by_user is None):
+        asked.add("gpus")
+    if not asked:
         return []
     codes = {item.code for item in found if item.measured}
     causes = {first for first, second in precedence.before if second in codes}
@@ -143,7 +147,9 @@ def _declared(
     for check in checks:
         judging = Check(check.code, check.name, None)
         judging.detectors = [
-            d for d in check.detectors if d.grade is Grade.DECLARED and any(n.split(".")[0] == "plan" for n in d.needs)
+            d
+            for d in check.detectors
+            if d.grade is Grade.DECLARED and any(need.split(".")[0] in asked for need in d.needs)
         ]
         for risk in judge_one(judging, case).findings if judging.detectors else ():
             if check.code not in causes and risk.severity is not Severity.NOTE:

@@ -184,9 +184,10 @@ class FileRecord:
     """One file's yield. Numbers count lines from 1; ``starts`` are lines at which a program was started, ``stages``
     where a stage of training began, ``rank_of`` the rank of a process (by pid and node) where some line tells both,
     ``places`` the nodes and attempts that lines name, ``world`` how many processes and nodes launchers tell of,
-    ``printed`` what programs said of how they were started, ``metrics`` what was logged from a line on, ``done``
-    the last line that said that all was done, ``last_word`` the last one in which a trainer did, ``alive`` the
-    last one that shows work going on, ``tail`` the last lines by number."""
+    ``devices`` what is told of GPUs and their driver, ``printed`` what programs said of how they were started,
+    ``metrics`` what was logged from a line on, ``done`` the last line that said that all was done, ``last_word``
+    the last one in which a trainer did, ``alive`` the last one that shows work going on, ``tail`` the last lines by
+    number."""
 
     name: str
     origin: Origin
@@ -201,6 +202,7 @@ class FileRecord:
     versions: list[tuple[int, str, str]] = field(default_factory=list)
     places: list[tuple[int, Reveal, str]] = field(default_factory=list)
     world: list[tuple[int, str, int]] = field(default_factory=list)
+    devices: list[tuple[int, str, str]] = field(default_factory=list)
     summaries: list[FailedFirst] = field(default_factory=list)
     head: list[str] = field(default_factory=list)
     tail: list[tuple[int, Line]] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from rldoctor.logs.deaths import Death, died
+from rldoctor.logs.devices import TERMS as DEVICES
 from rldoctor.logs.dumps import DumpParser, SummaryParser
 from rldoctor.logs.forms import names_function
 from rldoctor.logs.headers import header_of
@@ -301,6 +302,8 @@ class Region:
                 self.record.places = [*self.record.places[-500:], (number, reveal, match[1])]
             elif match is not None and reveal.what in TERMS:
                 self.record.world = [*self.record.world[-500:], (number, reveal.what, int(match[1]))]
+            elif match is not None and reveal.what in DEVICES:
+                self.record.devices = [*self.record.devices[-500:], (number, reveal.what, match[1])]
             elif match is not None and len(self.record.versions) < 500:
                 self.record.versions.append((number, reveal.what, match[1]))
 

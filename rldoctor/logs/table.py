@@ -8,6 +8,7 @@ from enum import Enum
 
 from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
+from rldoctor.logs.devices import DEVICES
 from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
 from rldoctor.logs.metrics import LITERALS as METRICS
@@ -69,7 +70,7 @@ class Table:
             self._use(literal).anchor = anchor
         for death in DEATHS:
             self._use(death.literal).deaths.append(death)
-        for reveal in (*REVEALS, *PLACES, *WORLD):
+        for reveal in (*REVEALS, *PLACES, *WORLD, *DEVICES):
             self._use(reveal.literal).reveals.append(reveal)
         for form in FORMS:
             self._use(form.literal).forms.append(form)

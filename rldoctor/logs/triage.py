@@ -14,6 +14,7 @@ from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
 from rldoctor.logs.asking import ask
 from rldoctor.logs.dating import said, spans
+from rldoctor.logs.devices import devices
 from rldoctor.logs.endings import ended
 from rldoctor.logs.events import events_of
 from rldoctor.logs.incident import first_failure, log_run
@@ -185,6 +186,8 @@ def _one_run(
         if again.root is not None:
             pieces, logged, verdicts = wider, again, again_verdicts
     known = _with_metrics(_with_versions(case, logged.versions), pieces)
+    if known.gpus is None:
+        known = replace(known, gpus=devices(pieces))
     if known.plan is None:
         known = replace(known, plan=launched(pieces, known, logged.incident.framework))
     if compared is not None:
