@@ -54,7 +54,8 @@ def _secret_columns(header: str) -> dict[int, str]:
     names = [header[first:last] for first, last in _cells(header, between[0])]
     # A list in a program's source has a comma behind its last name, too.
     is_a_list = between[0] == "," and not names[-1]
-    if len(names) > _MOST or is_a_list or not all(map(_NAME.fullmatch, names)):
+    # A frame around a line makes no columns of it.
+    if len(names) > _MOST or is_a_list or sum(map(bool, names)) < 2 or not all(map(_NAME.fullmatch, names)):
         return {}
     return {at: name for at, name in enumerate(names) if is_secret_option(name, "open sesame")}
 

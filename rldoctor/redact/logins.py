@@ -16,6 +16,9 @@ _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 _WORDS = r"[^\n|;]{0,200}?"
 _USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
+# How somebody may be known, in a list of such ways.
+_KINDS = r"(?i:basic|digest|bearer|oauth2?|none|ntlm|kerberos|negotiate|token|apikey|api_key|jwt|saml|ldap|oidc)[\"']"
+_BY_WORD = r"(?i:pass(?:word|wd)?|pw)"
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
     expression(pattern)
@@ -28,6 +31,27 @@ _CERTAIN = tuple(
         rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
         rf"(?:(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
+        rf"(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[[ \t]{{0,4}}[\"'](?!{_KINDS})[^\"'\n]{{1,64}}[\"'],"
+        rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
+        # user/password: bot/secret
+        rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
+        # login as bot / secret
+        rf"\b(?i:log(?:ged|ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
+        # ssh bot@host (password secret)
+        rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
+        r"(?P<value>[^\s()\"'`]{4,256})\)",
+        # unauthorized: bot:secret@host
+        r"\b(?i:(?:un)?auth\w{0,16}|credentials?|log(?:ged[ ])?in)[^\n@]{0,40}[ ][\w.-]{1,64}:"
+        r"(?P<value>[^\s\"'`@/:]{4,256})@(?!sha\d)[\w.-]",
+        # --basic-auth bot:secret, username-password pair bot:secret, bot:secret login failed
+        r"\b(?i:basic[-_. ]?auth[\w.]{0,24}|(?:user(?:name)?[-/ ](?:and )?password|credential)s?(?:[ ]pair)?)"
+        rf"[=: \t]{{1,3}}{_QUOTE}[\w.@-]{{1,64}}:(?!//){_VALUE}",
+        r"(?<![\w:/.-])[\w.-]{1,32}:(?P<value>[^\s\"'`:/]{4,256})[ ](?i:log[ ]?in|auth\w{0,16})[ ]"
+        r"(?:failed|rejected|denied|refused)",
+        rf"\bftp>[ ]?user[ ]\S{{1,64}}[ ]{_VALUE}",
+        # config.set("section", "password", "secret")
+        r"\.(?:set|put|add|store|update)\w{0,24}\([^()\n]{1,80},[ ]?[\"']\w{0,24}(?i:password|passwd|passphrase)[\"'],"
+        rf"[ ]?[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # In SQL; a column or a table is no word in quotes behind KEY.
         r"(?:\bIDENTIFIED|(?i:\b(?:create|alter|grant|set)\b[^\n;]{1,120}\bidentified))"
@@ -69,7 +93,7 @@ _LIKELY = tuple(
         rf"\buser[ \t]{{0,4}}=[ \t]{{0,4}}[\"'][\w.@-]{{1,64}}:{_VALUE}",
         r"://[^\s/\"']{1,128}/t/(?P<value>[\w-]{16,128})(?=/)",
         # Keys of trackers look like digests.
-        r"\b(?:wandb|swanlab)"
+        r"\b(?:wandb|swanlab)\w{0,24}"
         r"(?:\b[^\n]{0,160}|[\"']?[:=][ \t]{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t][^\n]{1,110}){0,4}\n[ \t]{1,16}))"
         r"\bkey[\"']?[:= ]{1,3}[\"']?(?P<value>[0-9A-Za-z]{20,64})\b",
         # The same where the question is not quoted whole.
@@ -85,7 +109,9 @@ _LIKELY = tuple(
         r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
         r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
         # Commands of Redis and of mail.
-        rf"^[ \t>$+]{{0,4}}(?:\w{{1,16}}[ ])?(?:AUTH|LOGIN)[ ](?:[\w.-]{{1,40}}[ ])?{_QUOTE}{_VALUE}{_QUOTE}[ ]*$",
+        r"(?:^[ \t>$+]{0,4}|(?<=[\"'])|(?<=\\n))(?:\w{1,16}[ ])?(?:AUTH|LOGIN)[ ](?:[\w.-]{1,40}[ ])?"
+        rf"{_QUOTE}{_VALUE}{_QUOTE}(?=[ ]{{0,80}}$|[\"'][,\]}}])",
+        rf"\blog[ ]?in[ ][\w.-]{{1,64}}@[\w.-]{{1,64}}[ ]{_VALUE}",
         # ~/.pgpass
         r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
@@ -115,7 +141,7 @@ _DATA = expression(
 _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 # Words that all of them hold; most texts have none.
 _SIGNS = expression(
-    r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|login|kind\b"
+    r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|ftp>|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
     r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl"
     r"|sign_?in\(|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",

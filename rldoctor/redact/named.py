@@ -18,6 +18,7 @@ from rldoctor.redact.names import (
     is_nothing,
     is_password,
     is_path,
+    is_prose,
     is_secret_option,
     looks_drawn,
     looks_made,
@@ -27,9 +28,10 @@ from rldoctor.redact.names import (
 from rldoctor.redact.spans import Span
 from rldoctor.redact.values import closing, phrase, whole
 
+_LONGEST_VALUE = 512
 _STEM = expression(
     rf"{IN_OTHER_LANGUAGES}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:nature)?)(?![a-z])",
+    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
     re.IGNORECASE,
 )
 _BEFORE = expression(
@@ -48,9 +50,10 @@ _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \
 _TYPE = (
     r"(?:Optional\[)?(?:str(?:ing)?|String|&str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
 )
-# "name": | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
+# "name": | name (of what kind): | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
 _JOINED = expression(
-    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?(?:[ \t]\[[^\[\]\n]{{0,40}}\](?=:))?[ \t]{{0,8}}"
+    rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?"
+    r"(?:[ \t](?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,60}\))(?=:))?[ \t]{0,8}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
     rf"|!=(?=[ ]?{_QUOTE})|<-(?=[ \t])|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
@@ -58,6 +61,9 @@ _JOINED = expression(
 )
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
+# [--name, value] as YAML writes a list in one line.
+_IN_FLOW = expression(r"[ \t]{0,4},[ \t]{1,4}(?=[^\s,\"'\[\]{}-][^\s,\"'\[\]{}]{0,511}[ \t]{0,4}[,\]])")
+_A_FLOW_BEGINS = expression(r"\[[^\[\]\n]{0,400}\Z")
 # ("name", "value"), where any password may be; "... name %s", "value"
 _PAIR = expression(
     rf"(?P<before>{_QUOTE},[ ]{{0,4}}[bB]?(?P<quote>{_QUOTE}))[^\n]{{1,512}}?(?P<behind>(?P=quote)[)\]])"
@@ -84,7 +90,7 @@ _ENTRY = expression(
     rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
 )
 _ENTRYS_NAME = expression(
-    rf"(?:(?i:name|key|variable|(?P<kind>type|field|label|id|option|setting))"
+    rf"(?:(?i:name|key|variable|environment|env(?:[_-]?(?:var|name))?|(?P<kind>type|field|label|id|option|setting))"
     rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])"
     rf"[ \t]{{0,8}}{_QUOTE}?(?:/?[\w.-]{{1,24}}/){{0,6}}\Z"
 )
@@ -110,9 +116,20 @@ _ELEMENTS_NAME = expression(r"<(?:\w{1,20}:)?\Z")
 _ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?<[/_])")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
+_FROM = expression(r"\bfrom[ \t]{1,4}[\"'`]?\Z")
+_CHANGED = expression(r"[\"'`]?[ \t]{1,4}to[ \t]{1,4}[\"'`]?(?P<value>[^\s\"'`]{4,256})")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
 _CONTINUED = expression(r"(?:\\(?:\r?\n| )|(?:\"\"|''))(?P<value>[^\s\"'`;|&\\-][^\s\"'`;|&\\]{0,511})")
+# name:, and its value in a line below that stands further right, as YAML has it; with a tag, an anchor, a comment.
+_ABOVE = expression(
+    rf"(?P<closed>{_QUOTE})?[ \t]{{0,8}}:(?:[ \t]{{1,4}}[!&][\w/.!-]{{0,64}}){{0,2}}[ \t]{{0,8}}(?:#[^\n]{{0,120}})?"
+    rf"\r?\n(?:[ \t]{{0,80}}\r?\n){{0,2}}(?P<indent>[ \t]{{1,80}})(?P<value>[^\s#\[{{|>-][^\n]{{0,{_LONGEST_VALUE}}})"
+)
+_FIRST_IN_A_LINE = expression(r"(?P<indent>[ \t]{0,80}(?:[-?][ \t]{1,8}){0,4})[\"']?")
+_ANOTHER_KEY = expression(r"[\"']?[\w./ -]{1,64}[\"']?[ \t]{0,8}:(?:\s|\Z)")
+_OF_YAMLS_LINE = expression(r"[ \t]{1,80}#[^\n]*|[ \t\r]+\Z")
+_BLOCK_BEGINS = expression(rf"[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK}")
 # The further lines of a block of YAML, also where lines were joined.
 _OF_A_BLOCK = expression(r"[|>][-+\d]{0,2}[ \t]{0,8}?(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})\Z")
 _BLOCK_LINE = expression(r"(?P<indent>\r?\n[ \t]{1,80}|[ \t]{3,80})(?P<value>\S{8,512})(?=\s|\Z)")
@@ -144,17 +161,20 @@ _LOOSE = expression(
     rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
 )
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
-_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|was[ \t]|\()")
+_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|(?:was|with)[ \t]|\()")
 # What it is the pass of: the second pass, the keystore pass
-_OF = expression(r"(?<![\w.-])([A-Za-z]{2,16}) \Z")
+_OF = expression(r"(?<![\w.-])(\d{0,3}[A-Za-z]{2,16}) \Z")
 # A word that says of an option what it is, as another word behind it shows: --api-key is ignored
-_OF_AN_OPTION = expression(r"[a-z]{2,15}[ \t](?:a|[a-z]{2,15})[,.;:]?(?=\s|\Z)")
+_OF_AN_OPTION = expression(r"[a-z]{2,15}[ \t](?:a|[A-Za-z_]{2,32})[,.;:]?(?=[\s\"'\\]|\Z)")
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
 _TELLS = expression(r"(?::|\b(?:is|was)|->|→)[ \t]+\Z")
 _OF_IT = expression(r"[:,]|[ \t](?:for|of|to|on|at|is|was|are|set|changed|from|used|->|→)\b|[ \t]{1,4}\Z")
 _STATE = expression(r"[a-z-]{2,16}(?:ed|er|able|ible|ing|less)\.?")
-_LAST_WORD = expression(r"[^\s\"'`()<>{}\[\]:=]{3,200}(?=[ \t]{0,80}(?:\r?\n|\Z))")
+_LAST_WORD = expression(
+    r"[^\s\"'`()<>{}\[\]:=\\]{3,200}"
+    r"(?=[ \t]{0,80}(?:\r?\n|\Z)|\\{0,16}[\"'](?:[\s,;)\]}]|\Z)|[ \t]\([^()\n]{1,60}\)[ \t]{0,80}(?:\n|\Z))"
+)
 _SOMEBODYS = expression(r"\b(?i:the|your|my|our|new)[ \t]\Z")
 _SAID_OF_IT = expression(r"[\"'`]?[ \t](?:was|is|has|does|did|could|expired|revoked|rejected)\b")
 # A row of a file of columns.
@@ -168,8 +188,8 @@ _PROMPT = expression(r"[ \t]{0,80}(?:[\w@:~/.-]{0,60}[$#%>][ \t]|>>>[ \t]|In[ ]\
 _LINE_ENDS = expression(r"[ \t]{0,8}(?:[\"'\\\n│|):]|\(|\Z)")
 # A comment up to the name in it, and what no value before it holds.
 _COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|(?<=[ \t])<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z")
+_OF_A_LINE = expression(r"[^\s\"'`=:,;()\[\]{}]{16,512}")
 _BEFORE_A_VALUE = "\n \t\"'`=:,;()"
-_LONGEST_VALUE = 512
 _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
 # What stood at the end or the beginning of a line before lines were joined to one: a block of YAML, an item, a shell's
 # backslash.
@@ -256,6 +276,9 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     if instead := _INSTEAD.match(text, span.end):
         taken = _after_a_name(text, instead.end(), name, closed=True, joint="=")
         yield from () if taken is None else (taken,)
+    # The one that took its place: changed the password from that to this.
+    if is_password(name) and (changed := _CHANGED.match(text, span.end)) and _FROM.search(text, end, span.start):
+        yield (span := Span(changed.start("value"), changed.end("value"), name))
     # The further values of an option that takes several.
     while option and (word := _FURTHER.match(text, span.end)) and _drawn(word["value"]):
         span = Span(word.start("value"), word.end("value"), name)
@@ -309,7 +332,9 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         if entry := _ENTRY.match(text, end):
             if entry[0].rstrip().endswith(">"):
                 return _judged(text, entry.end(), text.find("</", entry.end()), name)
-            return _after_a_name(text, entry.end(), name, closed=True, joint=":", begin=begin)
+            block = _BLOCK_BEGINS.match(text, entry.end())
+            start = block.end() if block else entry.end()
+            return _after_a_name(text, start, name, closed=True, joint=":", begin=begin)
         first = key.start()
         if value := _ENTRYS_VALUE.search(text, max(0, first - 640), first):
             return _after_a_name(text, value.start("value"), name, closed=True, joint=":")
@@ -323,6 +348,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         return _judged(text, until + 1, behind, name) if behind > 0 else None
     if described := _DESCRIBED.match(text, end):
         return _after_a_name(text, described.end(), name, closed=True, joint=":")
+    if certain and (below := _below(text, begin, end, name)):
+        return below
     if (joined := _JOINED.match(text, end)) and not (
         joined[0].rstrip().endswith("==") and not _OPENING.match(text, joined.end())
     ):
@@ -338,6 +365,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         return None if span is not None and _is_a_name(text[span.start : span.end]) else span
+    if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
+        return _after_a_name(text, flow.end(), name, closed=True, joint=",")
     if is_password(name) and (pair := _PAIR.match(text, end)) and text[max(0, begin - 2) : begin - 1] in ("(", "["):
         return _judged(text, pair.end("before"), pair.start("behind"), name)
     if default := _DEFAULT.match(text, end) or _REFUSED.match(text, end) or (certain and _FORMATTED.match(text, end)):
@@ -355,6 +384,24 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         ):
             return _after_a_name(text, alone.end(), name, closed=True, joint=" ")
     return None
+
+
+def _below(text: str, begin: int, end: int, name: str) -> Span | None:
+    """The value of a key of YAML that stands below it: a string in quotes, a word, of a password all that the line has;
+    but no sentence that tells what the name is for."""
+    line = text.rfind("\n", max(0, begin - 120), begin) + 1
+    below = _ABOVE.match(text, end)
+    first = _FIRST_IN_A_LINE.fullmatch(text, line, begin) if below else None
+    # What quotes hold begins a text.
+    begins = below and not below["closed"] and text[begin - 1 : begin] in ("'", '"')
+    if below is None or not (begins or (first and len(first["indent"]) < len(below["indent"]))):
+        return None
+    start = below.start("value")
+    value = _OF_YAMLS_LINE.sub("", below["value"])
+    if opening := _OPENING.match(text, start):
+        return _judged(text, opening.end(), closing(text, opening.end(), opening["quote"]), name)
+    told = is_prose(value) if is_password(name) else " " in value
+    return None if told or _ANOTHER_KEY.match(value) else _judged(text, start, start + len(value), name)
 
 
 def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
@@ -377,6 +424,9 @@ def _beside(text: str, begin: int, end: int, name: str) -> Iterator[Span]:
         made = looks_made if is_password(name) else _drawn
         if made(text[first : comment.start()]):
             yield Span(first, comment.start(), name)
+        for word in _OF_A_LINE.finditer(text, text.rfind("\n", lowest, comment.start()) + 1, comment.start()):
+            if _drawn(word[0]):
+                yield Span(word.start(), word.end(), name)
     line = text.rfind("\n", max(0, begin - 640), begin) + 1
     below = _SHOWN_BELOW.match(text, end)
     if below is None and _PROMPT.match(text, line) and (newline := text.find("\n", end, end + 40)) > 0:
@@ -490,7 +540,7 @@ def _after_a_name(
         return None
     if (
         ":" in joint
-        and ((not closed and says_of_it(plain[0])) or text.startswith(' "', plain.end()))
+        and ((not closed and says_of_it(text[plain.start() : plain.end() + 40])) or text.startswith(' "', plain.end()))
         and not looks_made(plain[0])
     ):
         return None

@@ -74,29 +74,31 @@ _OF_A_MODEL = _set(
     "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
 )
 # The last word of a name that may hold a secret; the value decides.
-_PERHAPS = _set("key token sk sig signature pat auth sessionid")
+_PERHAPS = _set("key token sk sig sign signature pat auth sessionid")
 # Of these, what is no digest of anything but itself.
-_NO_SUM = _PERHAPS - {"key", "sig", "signature"}
+_NO_SUM = _PERHAPS - {"key", "sig", "sign", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
 _VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|_SK$|(?:PASSWORD|PASSWD|SECRET)S?$")
-# The first word of what a sentence says of a secret instead of telling it: is required, must have eight characters.
+# The first word of what a sentence says of a secret instead of telling it: must have eight characters; and what state
+# it is in, alone or in words such as those: expired, too short, incorrect for this user.
 _SAYS = _set(
     "a an the this that these it its is are was were be been being has have had will would must should shall may "
     "might can cannot could do does did not no none of for from in on at by with without to via as if when while "
-    "since because and or but please use used uses using see set unset given provided required optional missing "
-    "empty invalid incorrect wrong expired expires rejected refused denied failed fails failure accepted changed "
-    "updated rotated reset authentication authorization authenticated login access error errors mismatch "
-    "unavailable unknown shorter longer weaker stronger password passwords passphrase username user account raise "
-    "return continue break yield unsupported correct successfully too short long weak strong visible ignored "
-    "protected encrypted hashed sent shown printed written same enabled disabled default defaults stored kept read "
-    "loaded loading found removed redacted hidden masked field fields input value values string only one any some "
-    "your my our their enter entered type checked check checking verified validation prompt already never always "
-    "requires option argument flag "
-    "needs need length ok okay yes both either obrigatória obrigatório obligatorio obligatoria requerida "
-    "erforderlich falsch fehlt requis invalide incorrecte 必填 必填项 必須 错误 错誤 不正确 неверный обязательно "
-    "обязателен wymagane vereist gerekli は 은 是 不 필수"
+    "since because and or but than please too one any some your my our their already never always requires both either "
+    "obrigatória obrigatório obligatorio obligatoria requerida erforderlich falsch fehlt requis invalide incorrecte "
+    "必填 必填项 必須 错误 错誤 不正确 неверный обязательно обязателен wymagane vereist gerekli は 은 是 不 필수"
 )
-_FIRST = expression(r"[^\s\"',;:.!)]+")
+_STATES = _set(
+    "use used uses using see set unset given provided required optional missing empty invalid incorrect wrong expired "
+    "expires rejected refused denied failed fails failure accepted changed updated rotated reset authentication "
+    "authorization authenticated login access error errors mismatch unavailable unknown shorter longer weaker "
+    "stronger password passwords passphrase username user account raise return continue break yield unsupported "
+    "correct successfully short long weak strong visible ignored protected encrypted hashed sent shown printed "
+    "written same enabled disabled default defaults stored kept read loaded loading found removed redacted hidden "
+    "masked field fields input value values string only enter entered type checked check checking verified validation "
+    "prompt option argument flag needs need length ok okay yes files systemd"
+)
+_SAID = expression(r"[^\s\"',;:.!()\[\]{}|]+")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold less policy strength")
 # Where a secret is kept; the last ones where the value is a path, or another name.
@@ -113,6 +115,8 @@ _PASSES = _set(
 )
 # What compilers call a pass, a type, a call.
 _OF_A_COMPILER = expression(r"[A-Z]\w*Pass|[\w.]+\(.*|.*\.py", re.DOTALL)
+# How many of several came through: PASS=12, pass: 12 of 13 tests.
+_COUNT = expression(r"\d{1,3}(?:[ ]?(?:/|of\b|out\b|tests?\b)[^\n]*)?")
 # Digits that people type.
 _PIN = expression(r"\d{4,}")
 _THOUGHT_OUT = expression(
@@ -120,7 +124,7 @@ _THOUGHT_OUT = expression(
 )
 _VARIABLE_WORDS = expression(
     r"\w*(?:KEY|SECRET|PASSWORD)S?|AUTH(?:ORIZATION)?|BEARER|COOKIES?|CREDENTIALS?|CREDS|PASSCODE|JWT|PASS|PASSPHRASE|PASSWD|PRIVATE"
-    r"|PAT|PWD|SK|TOKENS?|WEBHOOKS?|DSN"
+    r"|PAT|PWD|PW|SK|TOKENS?|WEBHOOKS?|DSN"
 )
 _NO_SECRETS = frozenset(("PWD", "OLDPWD", "SK"))
 # Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
@@ -139,7 +143,7 @@ _NOTHING = expression(
 _REFERENCE = expression(
     r"(?:(?i:bearer|basic|token)[ \t]{1,4})?"
     r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
-    r"|!(?:vault|secret|env|ENV))"
+    r"|!(?:vault|secret|env|ENV|!(?:str|int|float|bool|binary|null)))"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = expression(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
@@ -154,6 +158,9 @@ _MADE = expression(r"[A-Za-z0-9_+/=.~!@#$%^&*-]{8,1024}")
 _LONG = 128
 # What a person or a program would name something has words.
 _WORD = expression(r"[A-Z][a-z]{2,}|[a-z]{3,}|[A-Z]{4,}|\d{5,}")
+# A run of letters that nobody can say is no word: what is long enough and drawn at random has them by chance.
+_UNSAID = expression(r"[^aeiouy]{4}|[jqxz][^aeiouy]|[^aeiouy][jqx]|^[^aeiouy]*$", re.IGNORECASE)
+_LONG_RUN = 28
 _CHANGE = expression(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=\d)\D")
 
 
@@ -177,11 +184,11 @@ def _parts(word: str) -> tuple[str, ...]:
 def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a secret: KEY or TOKEN is a word of its name, the value no mere number."""
     parts = re.split(r"[^A-Z0-9]+", name[-_LONG:].upper())
-    telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part)]
+    telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part.rstrip("0123456789"))]
     if not telling or name.upper() in _NO_SECRETS or is_nothing(value):
         return False
     if any(part.lower() in _PASSWORDS | _PASS or "PASSWORD" in part for part in telling):
-        return True
+        return not _is_a_count(words(name), value)
     if _is_harmless(words(name), value) or words(name)[-1] in _ABOUT:
         return False
     only_tokens = all(part in ("TOKEN", "TOKENS") for part in telling)
@@ -198,6 +205,8 @@ def is_secret_option(name: str, value: str) -> bool:
         return not is_nothing(value)
     if _KEY_ELSEWHERE.search(name):
         return looks_drawn(value) or is_digest(value)
+    if len(found) > 1 and found[-1].isdigit() and found[-2] != "pass":  # one of several: HUB_TOKEN_2
+        found.pop()
     if not found or is_nothing(value) or found[-1] in _KEPT | _ABOUT:
         return False
     if found[-1] in _KEPT_IN and _A_PLACE.fullmatch(value):
@@ -213,7 +222,12 @@ def is_secret_option(name: str, value: str) -> bool:
     if _opens(found):
         return True
     if found[-1] in _PASS:
-        return _PASSES.isdisjoint(found) and not value.startswith(("/", "~")) and not _OF_A_COMPILER.search(value)
+        return (
+            _PASSES.isdisjoint(found)
+            and not value.startswith(("/", "~"))
+            and not _OF_A_COMPILER.search(value)
+            and not _is_a_count(found, value)
+        )
     drawn = looks_drawn(value) or _looks_thought_out(value) or (found[-1] in _NO_SUM and is_digest(value))
     told_to_all = "public" in found or found[-2:] == ["cache", "key"]
     return found[-1] in _PERHAPS and drawn and not told_to_all and _OF_A_MODEL.isdisjoint(found)
@@ -223,6 +237,10 @@ def is_secret_option(name: str, value: str) -> bool:
 def is_password(name: str) -> bool:
     """Whether people think out what stands under this name: any words may be one."""
     return not (_PASSWORDS | _PASS).isdisjoint(words(name)) or _PASSWORD_ELSEWHERE.search(name) is not None
+
+
+def _is_a_count(found: list[str], value: str) -> bool:
+    return found == ["pass"] and _COUNT.fullmatch(value) is not None
 
 
 def _is_harmless(found: list[str], value: str) -> bool:
@@ -264,8 +282,8 @@ def looks_drawn(value: str) -> bool:
 
 def is_random(run: str) -> bool:
     """Whether letters of both cases and digits take turns as in no word."""
-    words = sum(len(word) for word in _WORD.findall(run))
-    return _takes_turns(run, 3) and words <= 0.45 * len(run)
+    words = [word for word in _WORD.findall(run) if len(run) < _LONG_RUN or word.isdigit() or not _UNSAID.search(word)]
+    return _takes_turns(run, 3) and sum(map(len, words)) <= 0.45 * len(run)
 
 
 def is_long_and_random(value: str) -> bool:
@@ -315,6 +333,18 @@ def is_nothing(value: str) -> bool:
 
 
 def says_of_it(words: str) -> bool:
-    """Whether words speak of a secret instead of being one: ``is required``, ``must have eight characters``."""
-    first = _FIRST.match(words)
-    return first is not None and first[0].lower() in _SAYS
+    """Whether words speak of a secret instead of being one: ``must have eight characters``, ``expired yesterday``. A
+    phrase of three words may begin as such a sentence does: ``correct horse battery``."""
+    said = [word.lower() for word in _SAID.findall(words.partition("\n")[0])]
+    if not said or not _SAID.match(words):
+        return False
+    if said[0] in _SAYS:
+        return True
+    others = sum(word in _SAYS or word in _STATES for word in said[1:])
+    return said[0] in _STATES and (len(said) < 3 or others > 0)
+
+
+def is_prose(words: str) -> bool:
+    """Whether a line says something of a secret, or has the small words that sentences have."""
+    said = [word.lower() for word in _SAID.findall(words)]
+    return says_of_it(words) or (len(said) > 3 and not _SAYS.isdisjoint(said))

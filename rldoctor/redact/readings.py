@@ -26,14 +26,26 @@ _LEVELS = 5
 _LAYER = expression(
     r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
     r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]|removed:))?(?:[│┃|][ \t]?)?"
-    r"(?:\[[^\[\]\n]{1,60}\](?![ \t]{0,80}[│┃|]?$):?[ \t]?|\([^()\n]{1,80}\)[ \t]"
+    r"(?:[A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ][\w.-]{1,64}[ ][\w./@-]{1,64}(?:\[\d{1,9}\])?:[ ]?"
+    r"|std(?:out|err)[ ][FP][ ]?"
+    r"|\[[^\[\]\n]{1,60}\](?![ \t]{0,80}[│┃|]?$):?[ \t]?|\([^()\n]{1,80}\)[ \t]"
     r"|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
     r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"
     r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|[\w./-]{1,80}:\d{1,6}\]?:?[ \t]"
     r"|(?<=[\w\]][ \t])-[ \t]){0,8}"
-    r"|[ \t]{0,80}[│┃]$|\r$",
+    r"|(?:(?<![ \t])|(?<=[│┃|][ \t]))[ \t]{0,256}[│┃]$|\r$",
     re.MULTILINE,
 )
+
+
+# As long as lines are where a terminal or a frame breaks them, wherever in a word; how long those of terminals are.
+_FULL = range(60, 512)
+_TERMINALS = frozenset((72, 76, 80, 100, 120, 132, 160, 200))
+_FRAME = expression(r"[│┃][ \t]{0,4}$", re.MULTILINE)
+# What begins a line of its own.
+_BEGINS = expression(r"\s|[-+>#]{1,4} |[(\[│┃]|\d{4}-\d\d|export |[\w.-]{4,64}:\s|[A-Z][A-Z0-9_]{3,64}=[\"']?[\w/.$~]")
+_LINE_ENDS = expression(r"\r?\n")
+_RETURN = expression(r"\r(?!\n)")
 
 
 @dataclass(frozen=True)
@@ -77,15 +89,36 @@ class Reading:
 
 def readings(text: str) -> Iterator[Reading]:
     """The text itself, then with its escapes undone level by level; each also without colours and lines' prefixes."""
-    reading: Reading | None = Reading(text)
-    for _ in range(_LEVELS):
+    first = Reading(text)
+    # A line may end without the other half of Windows' own.
+    reading: Reading | None = _changed(first, _RETURN, lambda found: "\n") or first
+    for level in range(_LEVELS):
         if reading is None:
             return
-        yield reading
         bare = _changed(reading, _LAYER, _blank)
-        if bare is not None:
-            yield bare
+        for one in (reading, bare):
+            if one is not None:
+                yield one
+                whole = _joined(one, framed=_FRAME.search(text) is not None) if not level else None
+                yield from (whole,) if whole is not None else ()
         reading = _changed(reading, _ESCAPED, _unescaped)
+
+
+def _joined(reading: Reading, *, framed: bool) -> Reading | None:
+    """The text before a terminal or a frame broke its lines: those that are full, and no line is longer."""
+    ends = [*_LINE_ENDS.finditer(reading.text)]
+    starts = [0, *(end.end() for end in ends)]
+    widths = [end.start() - start for start, end in zip(starts, ends, strict=False)]
+    width = max((*widths, len(reading.text) - starts[-1]))
+    full = [end for end, one in zip(ends, widths, strict=True) if one == width]
+    if width not in _FULL or not (framed or len(full) > 1 or width in _TERMINALS):
+        return None
+    broken = {
+        end.start()
+        for end in full
+        if not reading.text[end.start() - 1].isspace() and not _BEGINS.match(reading.text, end.end())
+    }
+    return _changed(reading, _LINE_ENDS, lambda end: "" if end.start() in broken else end[0]) if broken else None
 
 
 def _changed(reading: Reading, what: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> Reading | None:

@@ -20,12 +20,14 @@ _PLAIN = expression(r"[^\s\"'`;|&\\]+")
 # A setting from the beginning of its line up to the value; a prompt that asks for one; a block of YAML.
 _SETTING = expression(
     r"[ \t>+?#-]{0,40}(?:(?:export|set|let|local|readonly|declare[ ]-x|ENV)[ \t]{1,4})?"
-    r"(?:[\"'$][\w.:@/-]{1,80}[\"']|[\w.:@/\[\] '\u2019-]{0,120})[ \t]{0,8}(?::|=>|:?=|\uff1a)?[ \t]{0,8}"
+    r"(?:[\"'$][\w.:@/-]{1,80}[\"']|[\w.:@/\[\]() '\u2019-]{0,120})[ \t]{0,8}(?::|=>|:?=|\uff1a)?[ \t]{0,8}"
 )
 # Words without the signs of options, paths, settings and calls.
 _PHRASE_WORD = r"(?:[^\W\d_][^\s=:/\\|<>(){}\[\]#`]{0,63}|[&\"'][^\W\d_]?[^\s=:/\\|<>(){}\[\]#`]{0,63}|\d{1,9}|[-&])"
 _PHRASE = expression(rf"{_PHRASE_WORD}(?:[ \t]{{1,4}}{_PHRASE_WORD}){{1,15}}")
-_PHRASE_ENDS = expression(r"[ \t]{0,80}(?:\r?\n|\0|\Z|[ \t]#|\\?[\"'](?:[\s,;)\]}]|\Z))")
+_PHRASE_ENDS = expression(
+    r"[ \t]{0,80}(?:\r?\n|\0|\Z|[ \t]#|\\?[\"'](?:[\s,;)\]}]|\Z)|[ \t]\([^()\n]{1,60}\)[ \t]{0,80}(?:\n|\Z))"
+)
 _SHELL_NAME = expression(r"\w+")
 # A command behind its variables: a program with an option or a file, as NAME=value program -x file.
 _COMMAND = expression(r"[ \t](?:-|[\w-]{1,64}\.[a-z]{1,5}\b|\d)|[ \t](?:python3?|bash|sh|make|exec|env|sudo|uv|ray)\b")
@@ -74,14 +76,17 @@ def phrase(text: str, begin: int, start: int) -> int:
     last = found.end() - (text[found.end() - 1] == quote)
     if quote in ("'", '"') and "\n" not in text[begin:start] and text[last : last + 1] == quote:
         return last
-    line = text.rfind("\n", max(0, start - 400), start) + 1
-    if not _SETTING.fullmatch(text, line, start) or not _PHRASE_ENDS.match(text, found.end()):
+    # What quotes hold begins behind the first, and ends before the last.
+    lowest = max(0, start - 400)
+    line = max(text.rfind("\n", lowest, start), *(text.rfind(one, lowest, begin) for one in "\"'")) + 1
+    last = found.end() - (text[found.end() - 1] in "\"'" and text[found.end() : found.end() + 1] in (*",;)]}", ""))
+    if not _SETTING.fullmatch(text, line, start) or not _PHRASE_ENDS.match(text, last):
         return start
     in_a_shell = text[start - 1 : start] == "="
     no_command = "," in found[0] or not found[0].isascii() or not _SHELL_NAME.fullmatch(text, begin, start - 1)
     if in_a_shell and not no_command and (found[0].count(" ") < 2 or _COMMAND.search(found[0])):
         return start
-    return found.end()
+    return last
 
 
 def arguments(text: str, start: int) -> Iterator[tuple[str, int, int]]:

@@ -28,6 +28,20 @@ def _each_line(before: str, behind: str = "") -> Callable[[str], str]:
     return lambda text: "\n".join(f"{before}{line}{behind}" for line in text.split("\n"))
 
 
+def _broken(width: int) -> Callable[[str], str]:
+    """As a terminal of this width breaks lines, wherever in a word."""
+
+    def way(text: str) -> str:
+        lines = text.split("\n")
+        return "\n".join(line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width))
+
+    return way
+
+
+def _framed(text: str) -> str:
+    return "\n".join(f"│ {line:96} │" for line in _broken(96)(text).split("\n"))
+
+
 # What programs make of a text before anybody sees it.
 WAYS: dict[str, Callable[[str], str]] = {
     "as it is": str,
@@ -44,6 +58,11 @@ WAYS: dict[str, Callable[[str], str]] = {
     "in a difference": _each_line("+"),
     "in a table": _each_line("│ ", " │"),
     "further right": _each_line("      "),
+    "by the system": _each_line("Nov 27 05:00:01 node7 train[4123]: "),
+    "by a container": _each_line("2026-11-27T05:35:37.123456789Z stderr F "),
+    "in a frame": _framed,
+    "in a terminal": _broken(80),
+    "from an old Mac": lambda text: text.replace("\n", "\r"),
     "from Windows": lambda text: text.replace("\n", "\r\n"),
 }
 

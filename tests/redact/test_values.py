@@ -16,7 +16,13 @@ from rldoctor import redact
 
 # One notation to a line, each with a hole that says how it quotes.
 NOTATIONS = Path(__file__).with_name("phrases.txt").read_text("utf-8").strip("\n").split("\n")
-PASSWORDS = ("walrus quickly dances tango", 'it\'s a "Grünspan", kiwi & fig', "quokka", "74920183")
+PASSWORDS = (
+    "walrus quickly dances tango",
+    "correct horse battery staple",
+    'it\'s a "Grünspan", kiwi & fig',
+    "quokka",
+    "74920183",
+)
 _HOLE = re.compile(r"\{@([a-z]+)\}")
 
 
@@ -30,6 +36,7 @@ def _word(value: str) -> str | None:
 
 QUOTED: dict[str, Callable[[str], str | None]] = {
     "line": str,
+    "plain": lambda value: None if '"' in value else value,
     "word": _word,
     "single": _in_quotes("'", "'\\''"),
     "shell": shlex.quote,
@@ -135,6 +142,20 @@ passing a password via stdin is safer
 password-less sudo is needed
 gpg --passphrase-fd 0
 git clone https://bot@git.corp/x
+pass: 12 of 13 tests
+PASS=1
+PASS=12 FAIL=0 SKIP=3
+pass: 12/13
+passwd: files systemd
+["passwd: files systemd"]
+Please set the password with --password or PASSWORD
+1st pass: tokenise; 2nd pass: pack
+password:\n  type: string\n  minLength: 8
+auth: ["basic", "bearer"]
+redis: user:password pairs are refused
+password: expired yesterday
+password: incorrect for this user
+password: wrong length
 """.strip("\n").split("\n"),
 )
 def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
@@ -144,6 +165,23 @@ def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
 def test_a_docstring_below_a_signature_stays() -> None:
     source = 'def refresh(self) -> AccessToken:\n    """Exchange it for a new one.\n\n    Args:\n    """'
     assert redact.text(source) == source
+
+
+def test_what_is_below_a_name_and_says_what_it_is_for_stays() -> None:
+    """In docstrings, in help, in YAML whose key has more below it."""
+    for written in (
+        "Args:\n    password:\n        Plain text that the server asks for.\n    api_key:\n        Key to use.\n",
+        "password:\n  length: 12\n  policy: strong\n",
+        "if not password:\n    raise ValueError(message)\n",
+        "secrets:\n  - hub\n",
+        "token:\nstep 1\n",
+    ):
+        assert redact.text(written) == written
+
+
+def test_what_stands_behind_a_password_below_its_name_stays() -> None:
+    shown = redact.text("db:\n  password:  # of the pool\n    walrus dances  # mine\n  port: 5432\n")
+    assert shown == "db:\n  password:  # of the pool\n    <removed:password>  # mine\n  port: 5432\n"
 
 
 def test_a_list_of_names_over_lines_is_no_table() -> None:
