@@ -100,7 +100,7 @@ def device_assertion(case: Case, event: LogEvent) -> Iterator[Finding]:
 # The driver's own report of a fault, by its number; without one where it finds the device gone as it loads, and what
 # nvidia-smi says of such a device.
 check.signature(
-    "CUDA error: uncorrectable ECC error encountered",
+    "uncorrectable ECC error encountered",
     "NVRM: Xid (PCI:",
     "GPU has fallen off the bus",
     "fallen off the bus and is not responding to commands",

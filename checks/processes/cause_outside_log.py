@@ -178,6 +178,8 @@ check.passes_on(
 )
 
 
+# Ray Train's and Ray Tune's word for a run of which a worker, or a trial, failed.
+check.passes_on("TrainingFailedError: ", "TuneError: ('Trials did not complete'")
 # What an exception was cannot be read where its class is no exception that pickle can make again.
 check.passes_on("Failed to unpickle serialized exception")
 # areal/infra/launcher, realhf/system/controller.py: a job of the run has ended, or no longer answers.

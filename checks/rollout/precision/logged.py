@@ -95,15 +95,19 @@ check.signature(
 )
 
 
-# A layer whose weights and inputs have different precisions.
+# A layer whose weights and inputs have different precisions, in the words of torch's kernels. Other types than floats
+# are a mistake of another kind.
 check.signature(
     "mat1 and mat2 must have the same dtype",
-    "expected m1 and m2 to have the same dtype",
-    details=(r"same dtype, but got:? (?P<one>\S+) (?:!=|and) (?P<other>\S+)",),
+    "mat1 and mat2 to have the same dtype, but got: ",
+    "m1 and m2 to have the same dtype",
+    "expected scalar type ",
+    pattern=r"same dtype(?:, but got:? (?P<one>[\w:]+) (?:!=|and) (?P<other>[\w:]+))?"
+    r"|expected scalar type (?P<other_2>(?:B?Float|Half|Double)\d*) but found (?P<one_2>(?:B?Float|Half|Double)\d*)",
     says="a layer's weights and its input differ in precision[[: {one} and {other}]]",
     fixes=(
-        Fix(title="load every part of the model (adapters, value head, vision tower) in one precision"),
-        Fix(title="or run the forward pass under autocast (bf16: true)"),
+        Fix(title="load every part of the model (adapters, heads, the vision part) in one precision, bfloat16"),
+        Fix(title="or run the forward pass under autocast, as the trainer's own precision option does (bf16: true)"),
     ),
 )
 
@@ -139,21 +143,6 @@ check.signature(
     fixes=(
         Fix(title="take a model with a usual head size (64, 96, 128, 256; a test model too), or another device"),
         Fix(title="or another attention backend", commands=("VLLM_ATTENTION_BACKEND=TRITON_ATTN ...",)),
-    ),
-)
-
-
-# Weights of one type meet activations of another: a part of the model was loaded or kept in another precision.
-check.signature(
-    "mat1 and mat2 to have the same dtype, but got: ",
-    "m1 and m2 to have the same dtype, but got: ",
-    pattern=r"same dtype, but got: (?P<one>[\w:]+) != (?P<other>[\w:]+)",
-    says="activations are {one} where weights are {other}: a part of the model has another precision",
-    fixes=(
-        Fix(
-            title="load every part (adapters, heads, the vision part) in one dtype, bfloat16, and cast what is float32"
-        ),
-        Fix(title="or run the forward pass under autocast, as the trainer's own precision option does (bf16)"),
     ),
 )
 

@@ -29,6 +29,8 @@ def read(text: str) -> Reading | None:
                 step = match.groupdict().get("step")
                 return Reading(values, step=int(step) if step else None) if values else None
     start = text.find("{")
+    if start < 0 and text.startswith("'"):  # whoever copied it lost the brace
+        return _dictionary("{" + text)
     return _dictionary(text[start:]) if start >= 0 else None
 
 

@@ -70,6 +70,10 @@ def test_an_ascend_operator_that_fails() -> None:
             "Unable to determine the device handle for GPU0000:03:00.0: Unknown Error\n",
             "a GPU failed: 0000:03:00.0 does not answer (Unknown Error)",
         ),
+        (
+            "RuntimeError: cuda runtime error (39) : uncorrectable ECC error encountered at /pytorch/a.cpp:9\n",
+            "a GPU failed",
+        ),
         ("kernel: NVRM: Xid (PCI:0000:44:00): 79, GPU has fallen off the bus.\n", "a GPU failed: Xid 79 on 0000:44:00"),
     ],
 )

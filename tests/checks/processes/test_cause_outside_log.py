@@ -177,3 +177,15 @@ def test_a_controller_that_cannot_stop_its_workers_says_no_cause() -> None:
     gone = "worker ERROR: Worker encountered error NCCL error in: NCCLUtils.hpp:275, remote process exited\n"
     remote = "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
     assert triage_text(gave_up + gone + remote).findings[0].code in ("RLD321", "RLD901")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("ray.train.base_trainer.TrainingFailedError", "The Ray Train run failed. Please inspect the previous error"),
+        ("ray.tune.error.TuneError", "('Trials did not complete', [train_0001])"),
+    ],
+)
+def test_rays_own_trainers_pass_a_failure_on(kind: str, message: str) -> None:
+    assert "only consequences" in finding(check, raised(kind, message)).message
+    assert [f.code for f in triage_text(REWARD_RAISES + raised(kind, message)).findings] == ["RLD902"]

@@ -114,6 +114,7 @@ def test_a_method_for_a_checkpoint_that_is_not_quantized(
             "mat1 and mat2 must have the same dtype, but got Float and BFloat16",
             "differ in precision: Float and BFloat16",
         ),
+        ("RuntimeError", "expected scalar type Float but found BFloat16", "differ in precision: BFloat16 and Float"),
     ],
 )
 def test_refusals_in_a_log(kind: str, message: str, said: str) -> None:
@@ -137,9 +138,11 @@ def test_a_precision_that_the_engine_has_no_name_for() -> None:
 def test_two_types_in_one_product() -> None:
     error = "expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16"
     found = finding(check, raised("RuntimeError", error, "torch/nn/modules/linear.py forward"))
-    assert found.message.startswith("activations are float where weights are c10::BFloat16")
+    assert found.message.endswith("differ in precision: float and c10::BFloat16")
     shapes = "mat1 and mat2 shapes cannot be multiplied (4x8 and 16x8)"
     assert findings(check, raised("RuntimeError", shapes, "torch/nn/modules/linear.py forward")) == []
+    index = "expected scalar type Long but found Int"
+    assert findings(check, raised("RuntimeError", index, "torch/nn/modules/sparse.py forward")) == []
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,13 @@ def test_a_reader_that_jumps_by_literals_finds_the_same(collected: Collected, da
     assert fed
     jumped, whole = collector.series(), collected(f"{name}.txt")
     assert {key: one.values for key, one in jumped.items()} == {key: one.values for key, one in whole.items()}
+
+
+STEP = (
+    "'loss': -0.0, 'grad_norm': 0.0, 'reward': 0.34, 'reward_std': 0.43, 'epoch': 0.0, 'global_step/max_steps': '5/37'}"
+)
+
+
+def test_a_record_that_lost_its_brace_is_read_like_a_whole_one() -> None:
+    assert console.read(STEP) == console.read("{" + STEP) is not None
+    assert console.read("'epoch' is not a key of {'loss': 0.1}") is None
