@@ -65,11 +65,17 @@ def child_environment(python: str, base: Mapping[str, str], more: Mapping[str, s
 
 
 def with_temporary_files_in(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a child whose temporary files stand in a folder of its own. What programs share with each other
-    below the usual one stays there: Ray's sessions, whose sockets need a short path, and what torch has compiled."""
+    """The variables of a child whose temporary files stand in this folder, which is there. What programs share with
+    each other below the usual one stays there: Ray's sessions, whose sockets need a short path, and what torch has
+    compiled."""
     usual = environ.get("TMPDIR") or tempfile.gettempdir()
     shared = {"RAY_TMPDIR": usual}
     with contextlib.suppress(KeyError, OSError):  # a user without a name
         user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
-        shared["TORCHINDUCTOR_CACHE_DIR"] = str(Path(usual, f"torchinductor_{user}"))
+        compiled = Path(usual, f"torchinductor_{user}")
+        shared["TORCHINDUCTOR_CACHE_DIR"] = str(compiled)
+        # Precompiled headers are sought among the temporary files whatever that variable says
+        # (torch/_inductor/codecache.py); made anew, they are a third of what a miniature on the CPU costs.
+        if compiled.is_dir():
+            (folder / compiled.name).symlink_to(compiled.absolute())
     return {**shared, **environ, "TMPDIR": str(folder)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import subprocess
@@ -486,6 +487,26 @@ run(main)"""
         assert ray == short and Path(compiled).parent == Path(short)
         monkeypatch.setenv("RAY_TMPDIR", "/run/ray")
         assert run_child(tmp_path, source).records["shared"][0] == "/run/ray"
+
+
+def test_headers_that_torch_has_compiled_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks for them among the temporary files and nowhere else; they stay when the child's folder goes."""
+    source = """
+def main(arguments):
+    import getpass, tempfile
+    from pathlib import Path
+    headers = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}", "precompiled_headers")
+    emit("found", [header.name for header in headers.glob("*")])
+run(main)"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setattr("tempfile.tempdir", short)
+        monkeypatch.setenv("TMPDIR", short)
+        assert run_child(tmp_path, source).records["found"] == []
+        header = Path(short, f"torchinductor_{getpass.getuser()}", "precompiled_headers", "prefix.h.gch")
+        header.parent.mkdir(parents=True)
+        header.touch()
+        assert run_child(tmp_path, source).records["found"] == [header.name]
+        assert header.exists()
 
 
 def test_a_folder_whose_name_is_too_long_for_sockets_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
