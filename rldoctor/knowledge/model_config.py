@@ -104,7 +104,7 @@ class ModelConfig(Mapping[str, Any]):
         raise KeyError(key)
 
     def _value(self, kind: str, key: str) -> tuple[Any, str]:
-        table = Table.load()
+        table = Table.load("transformers")
         values = table.values(kind, key)
         if len(values) <= 1:
             return (values[0] if values else None), "transformers"
@@ -117,7 +117,7 @@ class ModelConfig(Mapping[str, Any]):
         return table.value(kind, key, release), f"transformers {release}"
 
     def _section(self, section: str) -> str | None:
-        values = Table.load().values(self._kind, section) if self._kind is not None else ()
+        values = Table.load("transformers").values(self._kind, section) if self._kind is not None else ()
         return values[-1] if values else None
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from rldoctor.frameworks import packages
 from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables import packed
-from rldoctor.tables.frames import DATA, Table
+from rldoctor.tables.frames import Table
 
 SINCE = {
     **OLDEST,
@@ -36,7 +35,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
 
     Raises ``OSError`` where the index does not answer."""
     chosen = published.releases(package, SINCE[package], beside=False)
-    table = Table.load(package) if (DATA / f"{package}.json.xz").exists() else None
+    table = Table.load(package) if package in Table.packages() else None
     known = table.releases if table is not None else []
     rows: dict[tuple[str, str], set[str]] = defaultdict(
         set, with_releases(known, table.rows()) if table is not None else {}
@@ -51,7 +50,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
                 rows[module_name(path), found].add(release.version)
         say(f"{package} {release.version}: {count} modules")
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
-    packed.write(DATA, package, content)
+    Table.write(package, content)
     return news([release.version for release in fresh])
 
 

@@ -11,8 +11,7 @@ from rldoctor.frameworks import packages
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables import packed
-from rldoctor.tables.messages import DATA, Table
+from rldoctor.tables.messages import Table
 
 SINCE = {
     **OLDEST,
@@ -65,7 +64,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         say(f"{package} {release.version}: {count} messages")
     # A newer patch of a minor release takes the place of the one that was read before.
     releases = sorted((release.version for release in chosen), key=order)
-    packed.write(DATA, package, encoded(rows, releases))
+    Table.write(package, encoded(rows, releases))
     return news([release.version for release in fresh])
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from rldoctor.records import dataclass
 from rldoctor.refresh.releases import Publications, minor, news
-from rldoctor.tables import packed
-from rldoctor.tables.model_defaults import DATA, KEYS, SECTIONS, Table
+from rldoctor.tables.model_defaults import KEYS, SECTIONS, Table
 from rldoctor.tables.sources.trees import SourceTree
 
 SINCE = {"transformers": "4.45.0"}
@@ -39,7 +38,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
 
     Raises ``OSError`` where the index does not answer."""
-    table = Table.load(package) if package in Table.packages() else Table({"releases": [], "models": {}})
+    table = Table.load(package) if package in Table.packages() else Table(package, {"releases": [], "models": {}})
     chosen = published.releases(package, SINCE[package], minor, beside=False)
     parsed: dict[bytes, dict[str, _Class]] = {}
     rows: list[tuple[str, dict[str, Defaults]]] = []
@@ -53,7 +52,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         rows.append((release.version, found))
         fresh.append(release.version)
     content = encoded(rows, datetime.date.today().isoformat())
-    packed.write(DATA, package, content)
+    Table.write(package, content)
     return news(fresh)
 
 

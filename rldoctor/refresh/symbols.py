@@ -17,10 +17,9 @@ from rldoctor.frameworks import frameworks
 from rldoctor.records import dataclass
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news
-from rldoctor.tables import packed
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
-from rldoctor.tables.symbols import DATA, Table
+from rldoctor.tables.symbols import Table
 from rldoctor.tables.symbols.columns import columns
 
 SINCE = {
@@ -84,7 +83,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
 
     Raises ``OSError`` where the index does not answer."""
-    table = Table.load(package) if package in Table.packages() else Table({"releases": [], **columns({})})
+    table = Table.load(package) if package in Table.packages() else Table(package, {"releases": [], **columns({})})
     library = LIBRARIES.get(package)
     since = SINCE[package] if library is None else library.since
     chosen = published.releases(package, since, grouping(package), beside=False)
@@ -111,7 +110,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     content = encoded(rows, datetime.date.today().isoformat())
     if library is not None:
         content = changes(content)
-    packed.write(DATA, package, {**content, **columns(content["modules"])})
+    Table.write(package, {**content, **columns(content["modules"])})
     return news([version for version, _ in fresh if version not in before])
 
 

@@ -12,9 +12,8 @@ from rldoctor.link.framework import OTHERS
 from rldoctor.link.uses import uses
 from rldoctor.refresh.modules import modules, order
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables import packed
 from rldoctor.tables.sources.trees import SourceTree
-from rldoctor.tables.uses import DATA, Table
+from rldoctor.tables.uses import Table
 
 # What a launch always imports; an engine of its own in a server's process may be of another environment.
 _KIND = "always"
@@ -47,7 +46,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         for asked in found:
             rows[asked].add(release.version)
     content = encoded(rows, sorted((release.version for release in chosen), key=order))
-    packed.write(DATA, package, content)
+    Table.write(package, content)
     return news([release.version for release in fresh])
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Report
 from rldoctor.refresh.frames import encoded
-from rldoctor.tables import frames as tables
 from rldoctor.tables.frames import Table
 
 OLD, MIDDLE, NEW = "step 1 10;add 1 30", "step 1 20;add 1 30", "step 1 20;add 1 60"
@@ -26,15 +23,9 @@ ROWS = {
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import lzma
-
-    monkeypatch.setattr(tables, "DATA", tmp_path)
-    content = msgspec.json.encode(encoded(ROWS, ["0.8.0", "0.8.1", "0.8.2", "0.8.2.post1", "0.9.0"]))
-    (tmp_path / "vllm.json.xz").write_bytes(lzma.compress(content))
-    Table.load.cache_clear()
-    yield
-    Table.load.cache_clear()
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Table, "folder", tmp_path)
+    Table.write("vllm", encoded(ROWS, ["0.8.0", "0.8.1", "0.8.2", "0.8.2.post1", "0.9.0"]))
 
 
 def triaged(*frames: tuple[str, str, int], head: str = "") -> Report:
@@ -84,11 +75,9 @@ def test_what_tells_too_little_is_not_dated(frames: list[tuple[str, str, int]]) 
     assert (version, notes) == (None, ())
 
 
-def test_a_framework_whose_module_is_called_otherwise(tmp_path: Path) -> None:
-    import lzma
-
+def test_a_framework_whose_module_is_called_otherwise() -> None:
     rows = {("swift.core", OLD): {"3.1.0"}, ("swift.core", NEW): {"3.2.0"}}
-    (tmp_path / "ms-swift.json.xz").write_bytes(lzma.compress(msgspec.json.encode(encoded(rows, ["3.1.0", "3.2.0"]))))
+    Table.write("ms-swift", encoded(rows, ["3.1.0", "3.2.0"]))
     site = "/e/lib/python3.12/site-packages/swift/core.py"
     frames = [f'  File "{site}", line {line}, in {function}\n    x()' for function, line in (("step", 15), ("add", 45))]
     report = triage_text("\n".join(["Traceback (most recent call last):", *frames, "ValueError: it broke"]))

@@ -8,7 +8,6 @@ import pytest
 
 from rldoctor.refresh import frames
 from rldoctor.refresh.releases import Publications
-from rldoctor.tables import frames as tables
 from rldoctor.tables.frames import Position, Table, functions_of
 from tests.served import Serve, wheel
 
@@ -34,9 +33,7 @@ def test_functions_with_their_depths_and_lines() -> None:
 
 
 def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, frames):
-        monkeypatch.setattr(module, "DATA", tmp_path)
-    Table.load.cache_clear()
+    monkeypatch.setattr(Table, "folder", tmp_path)
     releases = {
         "peft-0.13.0-py3-none-any.whl": wheel({"peft/a.py": TEXT}),
         "peft-0.14.0-py3-none-any.whl": wheel({"peft/a.py": f"import sys\nimport re\n\n{TEXT}"}),
@@ -48,12 +45,9 @@ def test_a_table_tells_releases_apart_and_grows(serve: Serve, tmp_path: Path, mo
         "2 new releases, 0.13.0 to 0.14.0"
     ]
     served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/a.py": "def three():\n    pass"})})
-    Table.load.cache_clear()
     changed = frames.refresh("peft", Publications(tmp_path, served.index), said.append)
     assert changed == ["a new release, 0.15.0"]
-    Table.load.cache_clear()
     table = Table.load("peft")
-    Table.load.cache_clear()
     assert table.releases_of([Position("peft.a", "inner", 6)]) == ("0.13.0",)
     assert table.releases_of([Position("peft.a", "two", 13)]) == ("0.14.0",)
     assert table.releases_of([Position("peft.a", "three", 2)]) == ("0.15.0",)

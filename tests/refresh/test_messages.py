@@ -8,7 +8,6 @@ import pytest
 
 from rldoctor.refresh import messages as make
 from rldoctor.refresh.releases import Publications
-from rldoctor.tables import messages as tables
 from rldoctor.tables.messages import Table
 from tests.served import Serve, wheel
 
@@ -17,9 +16,7 @@ NEW = 'def check(n):\n    if n < 2:\n        raise ValueError(f"n is {n}")\n'
 
 
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, make):
-        monkeypatch.setattr(module, "DATA", tmp_path)
-    Table.load.cache_clear()
+    monkeypatch.setattr(Table, "folder", tmp_path)
     releases = {
         "peft-0.13.0-py3-none-any.whl": wheel({"peft/a.py": OLD}),
         "peft-0.13.1-py3-none-any.whl": wheel({"peft/a.py": OLD, "peft/tests/test_a.py": "assert 1"}),
@@ -33,12 +30,9 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
     ]
     assert said == [f"peft {version}: 1 messages" for version in ("0.13.0", "0.13.1", "0.14.0")]
     served.offer("peft", {**releases, "peft-0.15.0-py3-none-any.whl": wheel({"peft/a.py": OLD})})
-    Table.load.cache_clear()
     changed = make.refresh("peft", Publications(tmp_path, served.index), said.append)
     assert changed == ["a new release, 0.15.0"]
-    Table.load.cache_clear()
     table = Table.load("peft")
-    Table.load.cache_clear()
     spans = {place.conditions: place.spans for place in table.within("peft.a")}
     assert spans == {("n < 1",): (("0.13.0", "0.13.1"), ("0.15.0", "0.15.0")), ("n < 2",): (("0.14.0", "0.14.0"),)}
     (place, *_) = table.within("peft.a")

@@ -82,7 +82,8 @@ def test_what_the_constructor_makes_otherwise_has_no_default(made: str) -> None:
 
 def test_a_release_has_the_newest_default_before_it() -> None:
     table = Table(
-        encoded([("4.45.2", {"m": {"a": 1, "b": True}}), ("4.46.3", {"m": {"a": 2}}), ("5.0.0", {"m": {"a": 2}})], "")
+        "transformers",
+        encoded([("4.45.2", {"m": {"a": 1, "b": True}}), ("4.46.3", {"m": {"a": 2}}), ("5.0.0", {"m": {"a": 2}})], ""),
     )
     assert [table.value("m", "a", release) for release in ("4.44.0", "4.45.0", "4.46.0", "5.9.1")] == [None, 1, 2, 2]
     assert table.value("m", "b", "4.45.1") is True and table.value("m", "b", "4.46.0") is None

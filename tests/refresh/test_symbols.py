@@ -8,7 +8,6 @@ import pytest
 
 from rldoctor.refresh import symbols
 from rldoctor.refresh.releases import Publications
-from rldoctor.tables import symbols as tables
 from rldoctor.tables.symbols import Span, Table
 from tests.served import Serve, wheel
 
@@ -50,9 +49,7 @@ def test_names_that_others_give() -> None:
 
 
 def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, symbols):
-        monkeypatch.setattr(module, "DATA", tmp_path)
-    Table.load.cache_clear()
+    monkeypatch.setattr(Table, "folder", tmp_path)
     releases = {
         "transformers-4.46.0-py3-none-any.whl": wheel({"transformers/a.py": "def f(x): ..."}),
         "transformers-4.46.1-py3-none-any.whl": wheel(
@@ -71,13 +68,10 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
         "transformers",
         {**releases, "transformers-4.48.0-py3-none-any.whl": wheel({"transformers/b.py": "def f(x, y): ..."})},
     )
-    Table.load.cache_clear()
     assert symbols.refresh("transformers", Publications(tmp_path, served.index), said.append) == [
         "a new release, 4.48.0"
     ]
-    Table.load.cache_clear()
     table = Table.load("transformers")
-    Table.load.cache_clear()
     assert table.releases == ["4.46.1", "4.47.0", "4.48.0"]
     assert table.spans("transformers.a", "f") == (Span("4.46.1", "4.46.1", "x"), Span("4.47.0", "4.47.0", "x,y"))
     assert table.spans("transformers.a", "old") == (Span("4.46.1", "4.46.1"),)
@@ -86,9 +80,7 @@ def test_a_table_grows_by_what_is_new(serve: Serve, tmp_path: Path, monkeypatch:
 
 
 def test_of_a_library_only_what_changed_is_kept(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tables, symbols):
-        monkeypatch.setattr(module, "DATA", tmp_path)
-    Table.load.cache_clear()
+    monkeypatch.setattr(Table, "folder", tmp_path)
     text = "from .b import *\ndef same(): ...\ndef f({}): ...\n"
     text += "class Class:\n    def always(self): ...\n    def {}(self): ...\n"
     served = serve()
@@ -105,9 +97,7 @@ def test_of_a_library_only_what_changed_is_kept(serve: Serve, tmp_path: Path, mo
     )
     for _ in range(2):
         symbols.refresh("deepspeed", Publications(tmp_path, served.index), lambda _: None)
-        Table.load.cache_clear()
     table = Table.load("deepspeed")
-    Table.load.cache_clear()
     assert table.changes
     assert set(table.names("deepspeed.a")) == {"", "*", "f", "Class", "Class.old", "Class.new"}
     assert set(table.modules()) == {"deepspeed.a", "deepspeed.b"}

@@ -6,14 +6,11 @@ releases that have it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rldoctor.records import dataclass
-from rldoctor.tables import packed
-
-DATA = Path(__file__).with_name("data")
+from rldoctor.tables.packed import PackedTable, positions
 
 
 @dataclass(frozen=True)
@@ -25,32 +22,24 @@ class Position:
     line: int
 
 
-class Table:
-    """The layouts of one package. ``releases`` are those read, oldest first."""
+class Table(PackedTable):
+    """The layouts of one package."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.releases: list[str] = content["releases"]
+    folder = Path(__file__).with_name("data")
+
+    def __init__(self, package: str, content: Mapping[str, Any]) -> None:
+        super().__init__(package, content)
         self._modules: dict[str, list[list[Any]]] = content["modules"]
 
-    @staticmethod
-    @cache
-    def load(package: str) -> Table:
-        """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        return Table(packed.content(DATA, package))
-
-    def releases_of(self, positions: Iterable[Position]) -> tuple[str, ...]:
+    def releases_of(self, frames: Iterable[Position]) -> tuple[str, ...]:
         """The releases that have every position in its function; what is no function, or in a module that no release
         has, is left out. Empty where no release fits, all where nothing was told."""
         fitting = set(range(len(self.releases)))
-        for position in positions:
+        for position in frames:
             layouts = self._modules.get(position.module)
             if layouts is not None and not position.function.startswith("<"):
                 fitting &= {
-                    release
-                    for layout, *spans in layouts
-                    if _within(layout, position)
-                    for first, last in zip(spans[::2], spans[1::2], strict=True)
-                    for release in range(first, last + 1)
+                    release for layout, *spans in layouts if _within(layout, position) for release in positions(spans)
                 }
         return tuple(self.releases[release] for release in sorted(fitting))
 
@@ -72,8 +61,7 @@ class Table:
         """Module and layout, with the positions of its releases."""
         for module, layouts in self._modules.items():
             for layout, *spans in layouts:
-                ends = zip(spans[::2], spans[1::2], strict=True)
-                yield (module, layout), [p for first, last in ends for p in range(first, last + 1)]
+                yield (module, layout), positions(spans)
 
 
 def functions_of(layout: str) -> list[tuple[str, int, int]]:

@@ -5,15 +5,12 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rldoctor.records import dataclass
-from rldoctor.tables import packed
-from rldoctor.tables.closest_release import read_for
+from rldoctor.tables.packed import PackedTable, positions, stretches
 
-DATA = Path(__file__).with_name("data")
 # What separates the literal parts of a template from the expressions in its holes; no source text holds it.
 HOLE = "\x7f"
 
@@ -42,29 +39,15 @@ class Place:
         return self.template.split(HOLE)[1::2]
 
 
-class Table:
-    """The messages of one package. ``releases`` are those read, oldest first."""
+class Table(PackedTable):
+    """The messages of one package."""
+
+    folder = Path(__file__).with_name("data")
 
     def __init__(self, package: str, content: Mapping[str, Any]) -> None:
-        self.package = package
-        self.releases: list[str] = content["releases"]
+        super().__init__(package, content)
         self._conditions: list[str] = content["conditions"]
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
-
-    @staticmethod
-    def packages() -> tuple[str, ...]:
-        """The packages that have a table."""
-        return packed.packages(DATA)
-
-    @staticmethod
-    @cache
-    def load(package: str) -> Table:
-        """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        return Table(package, packed.content(DATA, package))
-
-    def read_for(self, release: str) -> int | None:
-        """The position of a release, or of the one read in its stead."""
-        return read_for(self.releases, release)
 
     def within(self, module: str) -> Iterator[Place]:
         """The messages of one module, in any release."""
@@ -86,13 +69,10 @@ class Table:
             for function, rows in functions.items():
                 for type_, template, conditions, *spans in rows:
                     said = tuple(self._conditions[number] for number in conditions)
-                    ends = zip(spans[::2], spans[1::2], strict=True)
-                    positions = [p for first, last in ends for p in range(first, last + 1)]
-                    yield (module, function, type_, template, said), positions
+                    yield (module, function, type_, template, said), positions(spans)
 
     def _place(self, module: str, function: str, row: list[Any]) -> Place:
         type_, template, conditions, *spans = row
-        ends = zip(spans[::2], spans[1::2], strict=True)
         return Place(
             self.package,
             module,
@@ -100,5 +80,5 @@ class Table:
             type_,
             template,
             tuple(self._conditions[number] for number in conditions),
-            tuple((self.releases[first], self.releases[last]) for first, last in ends),
+            tuple((self.releases[first], self.releases[last]) for first, last in stretches(spans)),
         )

@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rldoctor.tables import packed
+from rldoctor.tables.packed import PackedTable
 from rldoctor.versions import parsed
-
-DATA = Path(__file__).with_name("data")
 
 # What the judgements read of a language model; a default of None is left to what the engine makes of it.
 KEYS = (
@@ -45,25 +42,14 @@ KEYS = (
 SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
-class Table:
-    """The defaults of one package's models. ``releases`` are those read, oldest first: of every minor release the
-    newest."""
+class Table(PackedTable):
+    """The defaults of one package's models. ``releases`` are of every minor release the newest."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.releases: list[str] = content["releases"]
-        self.date: str = content.get("date", "")
+    folder = Path(__file__).with_name("data")
+
+    def __init__(self, package: str, content: Mapping[str, Any]) -> None:
+        super().__init__(package, content)
         self._models: dict[str, dict[str, list[list[Any]]]] = content["models"]
-
-    @staticmethod
-    def packages() -> tuple[str, ...]:
-        """The packages that have a table."""
-        return packed.packages(DATA)
-
-    @staticmethod
-    @cache
-    def load(package: str = "transformers") -> Table:
-        """The shipped table. Raises ``KeyError`` where there is none."""
-        return Table(packed.content(DATA, package))
 
     def values(self, model_type: str, key: str) -> tuple[Any, ...]:
         """The defaults of a key over all releases that know the model, oldest first; None stands for none."""

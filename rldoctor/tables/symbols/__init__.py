@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 from rldoctor.records import dataclass
-from rldoctor.tables import packed
-from rldoctor.tables.closest_release import read_for
+from rldoctor.tables.packed import PackedTable
 from rldoctor.tables.symbols.columns import Names, module_of, names_of
-
-DATA = Path(__file__).with_name("data")
 
 
 @dataclass(frozen=True)
@@ -26,33 +23,19 @@ class Span:
     parameters: str = ""
 
 
-class Table:
-    """The symbols of one package. ``releases`` are those read, oldest first: all, or the newest of every minor release.
-    ``changes`` says that what all of them have alike is left out, ``steady`` for which names one place is."""
+class Table(PackedTable):
+    """The symbols of one package. ``releases`` are all, or the newest of every minor release; ``changes`` says that
+    what all of them have alike is left out, ``steady`` for which names one place is."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.releases: list[str] = content["releases"]
+    folder = Path(__file__).with_name("data")
+
+    def __init__(self, package: str, content: Mapping[str, Any]) -> None:
+        super().__init__(package, content)
         self.changes: bool = content.get("changes", False)
         self.steady: frozenset[str] = frozenset(content.get("steady", ()))
-        self.date: str = content.get("date", "")
         numbers = {module: number for number, module in enumerate(content["modules"])}
         self._columns = {m: tuple(content[c][n] for c in ("names", "spans", "parameters")) for m, n in numbers.items()}
         self._read: dict[str, Names] = {}
-
-    @staticmethod
-    def packages() -> tuple[str, ...]:
-        """The packages that have a table."""
-        return packed.packages(DATA)
-
-    @staticmethod
-    @cache
-    def load(package: str) -> Table:
-        """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        return Table(packed.content(DATA, package))
-
-    def read_for(self, release: str) -> int | None:
-        """The position of a release, or of the one read in its stead."""
-        return read_for(self.releases, release)
 
     def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
         """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module

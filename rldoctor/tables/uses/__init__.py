@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rldoctor.tables import packed
-
-DATA = Path(__file__).with_name("data")
+from rldoctor.tables.packed import PackedTable, positions, stretches
 
 
-class Table:
-    """The imports of one package. ``releases`` are those read, oldest first."""
+class Table(PackedTable):
+    """The imports of one package."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.releases: list[str] = content["releases"]
+    folder = Path(__file__).with_name("data")
+
+    def __init__(self, package: str, content: Mapping[str, Any]) -> None:
+        super().__init__(package, content)
         self._uses: dict[str, list[int]] = content["uses"]
-
-    @staticmethod
-    def packages() -> tuple[str, ...]:
-        """The packages that have a table."""
-        return packed.packages(DATA)
-
-    @staticmethod
-    @cache
-    def load(package: str) -> Table:
-        """The shipped table of a package. Raises ``KeyError`` where there is none."""
-        return Table(packed.content(DATA, package))
 
     def of(self, release: str) -> tuple[tuple[str, str], ...]:
         """What a release imports, as module and name (empty for the module itself); nothing for one not read."""
@@ -41,12 +29,8 @@ class Table:
     def rows(self) -> Iterator[tuple[str, list[int]]]:
         """Every import as ``module:name`` with the positions of the releases that make it."""
         for asked, spans in self._uses.items():
-            yield asked, [p for first, last in _pairs(spans) for p in range(first, last + 1)]
-
-
-def _pairs(spans: list[int]) -> Iterator[tuple[int, int]]:
-    return zip(spans[::2], spans[1::2], strict=True)
+            yield asked, positions(spans)
 
 
 def _within(position: int, spans: list[int]) -> bool:
-    return any(first <= position <= last for first, last in _pairs(spans))
+    return any(first <= position <= last for first, last in stretches(spans))

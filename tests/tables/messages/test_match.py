@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from rldoctor.refresh.messages import encoded
-from rldoctor.tables import messages as tables
 from rldoctor.tables.messages import HOLE, Table
 from rldoctor.tables.messages.match import Shown, Trace, trace
 
@@ -25,15 +22,9 @@ ROWS = {
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import lzma
-
-    monkeypatch.setattr(tables, "DATA", tmp_path)
-    content = msgspec.json.encode(encoded(ROWS, ["0.8.0", "0.8.1", "0.9.0"]))
-    (tmp_path / "engine.json.xz").write_bytes(lzma.compress(content))
-    Table.load.cache_clear()
-    yield
-    Table.load.cache_clear()
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Table, "folder", tmp_path)
+    Table.write("engine", encoded(ROWS, ["0.8.0", "0.8.1", "0.9.0"]))
 
 
 def placed(found: Trace | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.tables.symbols import DATA, Span, Table
+from rldoctor.tables.symbols import Span, Table
 from rldoctor.tables.symbols.columns import Names, columns
 from rldoctor.tables.symbols.history import history, history_of
 
@@ -76,7 +76,7 @@ def test_what_a_module_has_without_binding_it() -> None:
 
 
 def test_the_shipped_tables_are_small() -> None:
-    assert sum(file.stat().st_size for file in DATA.iterdir()) < 1_700_000
+    assert sum(file.stat().st_size for file in Table.folder.iterdir()) < 1_700_000
     assert set(Table.packages()) >= {"vllm", "transformers", "trl", "verl", "peft", "accelerate"}
 
 
@@ -90,7 +90,7 @@ def test_the_shipped_tables_are_small() -> None:
 )
 def test_a_star_of_others_gives_what_they_have(star: str, name: str, specifier: str | None) -> None:
     names = {"": [[0, 1]], "*": [[1, 1]], star: [[1, 1]], name: [[0, 0]]}
-    table = Table({"releases": ["1.0", "2.0"], **columns({"engine.tools": names})})
+    table = Table("engine", {"releases": ["1.0", "2.0"], **columns({"engine.tools": names})})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Table, "load", lambda package: table)
         found = history("engine", "engine.tools", name)
@@ -109,7 +109,7 @@ def test_columns_give_back_what_went_in() -> None:
         "Other.start": [[0, 4, "**"]],
         "start": [[4, 4, "a"]],
     }
-    table = Table({"releases": list("abcde"), **columns({"engine": names, "engine.empty": {"": [[1, 3]]}})})
+    table = Table("engine", {"releases": list("abcde"), **columns({"engine": names, "engine.empty": {"": [[1, 3]]}})})
     assert table.names("engine") == tuple(names)
     assert table.spans("engine", "Engine.run") == (Span("a", "b", "a,b="), Span("c", "e", "a,*,c="))
     assert table.spans("engine", "Engine.stop") == (Span("a", "a"), Span("d", "e"))
