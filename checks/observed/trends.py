@@ -16,6 +16,10 @@ FEWEST = 3
 EQUAL = 1e-6
 # Mean rewards of this many batches that are all the same to the last digit come from a constant.
 SAME_MEANS = 5
+# The engine's log-probabilities against the trainer's, per token: what is noise, what is not, and the steps that show
+# it to grow.
+DIFFERENCE = "sampling_logp_difference_mean"
+NOISE, GROWN, FEWEST_GROWING = 0.05, 0.3, 6
 
 
 @dataclass(frozen=True)
@@ -142,3 +146,16 @@ def mean(values: dict[int, float]) -> float:
 def steps_of(count: int) -> str:
     """``1 step``, ``4 steps``."""
     return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def leaves_the_trainer(run: Run) -> bool | None:
+    """Whether the difference starts within noise and grows steadily; None where too little is logged."""
+    values = finite(run.at(DIFFERENCE))
+    steps = sorted(values)
+    if len(steps) < FEWEST_GROWING:
+        return None
+    third = len(steps) // 3
+    early, middle, late = (
+        median(values[step] for step in part) for part in (steps[:third], steps[third:-third], steps[-third:])
+    )
+    return values[steps[0]] <= NOISE and early < middle < late and late >= GROWN and late >= 6 * max(early, 0.01)

@@ -84,8 +84,7 @@ from ..observed.agreement import (
 from ..observed.answers import require_own
 from ..observed.rollout import Job, describe, records, require, runs
 from ..observed.traces import against_trainer, decided_by_chunks
-from ..observed.trends import FEWEST, Run, finite, tail
-from .weights_stale import grows
+from ..observed.trends import DIFFERENCE, FEWEST, Run, finite, leaves_the_trainer, tail
 
 check = Check("RLD403", "logprob-mismatch", __doc__)
 
@@ -116,7 +115,7 @@ def _bound(name: str, setting: str, ideal: float, warning: float, error: float, 
 
 BOUNDS = (
     _bound(
-        *("sampling_logp_difference_mean", "logp-difference", 0.0, 0.1, 0.5),
+        *(DIFFERENCE, "logp-difference", 0.0, 0.1, 0.5),
         "token log-probabilities differ by {value:.3g} on average",
     ),
     _bound(
@@ -142,7 +141,7 @@ BOUNDS = (
 def engine_and_trainer(case: Case) -> Iterator[Finding | Reach]:
     """Every logged measure of the difference against its bound."""
     run = Run.of(case)
-    if grows(run):
+    if leaves_the_trainer(run):
         raise NotApplicable("the difference grows with every step: the engine keeps old weights (RLD402)")
     logged = [bound for bound in BOUNDS if finite(run.at(bound.name))]
     if not logged:

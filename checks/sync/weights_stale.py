@@ -33,7 +33,6 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import Any
 
 from rldoctor.api import (
@@ -56,7 +55,7 @@ from rldoctor.api import (
 
 from ..observed.agreement import Difference, Noise, between, difference, grade_of, noise_of
 from ..observed.rollout import Job, describe, records, require, runs
-from ..observed.trends import Run, finite
+from ..observed.trends import DIFFERENCE, Run, finite, leaves_the_trainer
 
 check = Check("RLD402", "weights-stale", __doc__)
 
@@ -69,8 +68,6 @@ RELOADED_WITHIN_A_STEP = ">=0.26,<0.28"
 NEVER_RESET = ">=0.15,<0.16"
 # AgentLoopManager.generate_sequences calls wake_up(), which alone sends the weights, under `free_cache_engine`.
 NEVER_WOKEN = ">=0.5,<0.7"
-DIFFERENCE = "sampling_logp_difference_mean"
-NOISE, GROWN, FEWEST = 0.05, 0.3, 6
 
 
 @check.declared(needs=["plan.placement.mode", f"plan.{SLEEP}"])
@@ -322,7 +319,7 @@ _ANOTHER_RELEASE = Fix(
 def difference_grows(case: Case) -> Iterator[Finding | Reach]:
     """The gap between engine and trainer widens with every update."""
     run = Run.of(case)
-    grown = grows(run)
+    grown = leaves_the_trainer(run)
     if grown is None:
         raise NotApplicable("no difference between the engine's and the trainer's log-probabilities is logged for long")
     if not grown:
@@ -344,19 +341,6 @@ def difference_grows(case: Case) -> Iterator[Finding | Reach]:
         ),
         url="https://github.com/huggingface/trl/issues/5312",
     )
-
-
-def grows(run: Run) -> bool | None:
-    """Whether the difference starts within noise and grows steadily; None where too little is logged."""
-    values = finite(run.at(DIFFERENCE))
-    steps = sorted(values)
-    if len(steps) < FEWEST:
-        return None
-    third = len(steps) // 3
-    early, middle, late = (
-        median(values[step] for step in part) for part in (steps[:third], steps[third:-third], steps[-third:])
-    )
-    return values[steps[0]] <= NOISE and early < middle < late and late >= GROWN and late >= 6 * max(early, 0.01)
 
 
 def _trl(case: Case, plan: RolloutPlan) -> str:

@@ -44,10 +44,10 @@ from rldoctor.api import (
 )
 from rldoctor.api.facts import aside
 
+from ...declared.batches import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS, ranks_of
 from ...declared.devices import machine_evidence
 from .fixes import a_part_that_divides
 from .floors import FLOORS
-from .operands import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS, ranks_of
 from .rules import RULES, Rule
 from .unknown import TOTAL, not_known, process_counts, with_numbers
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rldoctor.api import Fix, RolloutPlan
 
-from .operands import (
+from ...declared.batches import (
     ACCUMULATION,
     CRITIC_MINI,
     EXPERIENCE,

@@ -8,6 +8,17 @@ from dataclasses import dataclass
 from rldoctor.api import Fix, RolloutPlan, Severity
 from rldoctor.api.releases import Scope
 
+from ...declared.batches import (
+    EXPERIENCE,
+    GROUP,
+    MINI,
+    PROMPTS,
+    TRAIN,
+    TRL_LIKE,
+    data_ranks,
+    replaced_workers,
+    validates,
+)
 from .fixes import (
     a_group,
     a_larger_mini_batch,
@@ -16,7 +27,6 @@ from .fixes import (
     room_for_a_sequence,
     smaller_sample_batches,
 )
-from .operands import EXPERIENCE, GROUP, MINI, PROMPTS, TRAIN, TRL_LIKE, data_ranks, replaced_workers, validates
 
 Number = Callable[[RolloutPlan], int | None]
 GROUPED = ("grpo", "rloo", "reinforce_baseline", "group_norm", "dr_grpo")

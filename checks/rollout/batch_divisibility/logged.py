@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
+from ...declared.batches import GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN
 from . import check
-from .operands import GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN
 
 # Messages about batches, with what their numbers are; the first that fits is told.
 REFUSALS = (

@@ -8,20 +8,7 @@ from dataclasses import dataclass
 from rldoctor.api import Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
-from .fixes import (
-    a_backward_batch,
-    a_critics_batch,
-    a_critics_micro_batch,
-    a_micro_batch,
-    a_mini_batch_of_all_ranks,
-    a_part_that_divides,
-    a_training_batch,
-    an_evaluation_batch,
-    engines_that_divide,
-    more_prompts,
-    samples_of_whole_groups,
-)
-from .operands import (
+from ...declared.batches import (
     ACCUMULATION,
     CRITIC_EACH,
     CRITIC_MINI,
@@ -59,6 +46,19 @@ from .operands import (
     smaller,
     stepped,
     whole,
+)
+from .fixes import (
+    a_backward_batch,
+    a_critics_batch,
+    a_critics_micro_batch,
+    a_micro_batch,
+    a_mini_batch_of_all_ranks,
+    a_part_that_divides,
+    a_training_batch,
+    an_evaluation_batch,
+    engines_that_divide,
+    more_prompts,
+    samples_of_whole_groups,
 )
 
 

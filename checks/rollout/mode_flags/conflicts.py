@@ -13,7 +13,7 @@ import msgspec
 from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
 from rldoctor.api.releases import Scope
 
-from ..batch_divisibility.operands import per_step, validates
+from ...declared.batches import per_step, validates
 
 MODE = "placement.mode"
 
