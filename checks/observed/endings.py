@@ -35,6 +35,9 @@ def cut_short(case: Case, event: LogEvent) -> bool:
 
 
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:
-    """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too."""
+    """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too, and the
+    steps of servers and of Ray's nodes once the run has come to its end."""
+    if event.finished or event.outlived:
+        return False
     ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
     return nothing_failed_before(case, event) and not any(one.type in _ENDS_OF_TASKS for one in ended)

@@ -25,6 +25,7 @@ _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will b
 # Who says so of a job begins with it.
 _BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
+_BROKEN = r"(?:failed|lost|dead|unreachable|unhealthy)"
 
 
 @dataclass(frozen=True)
@@ -41,56 +42,57 @@ class Why:
 _FORMS = (
     *("reason: ", "Reason: ", 'reason":', "reason=", "Reason=", "Error Code", "errorCode", "error_code", "JobState"),
     *("job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: ", "Normal  ", "Warning  "),
+    *("Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed (", '"EventType"'),
 )
 
 NOT_READY = Why(r"\bpods ready time ?out\b|\bno resource\b|\b(?:insufficient capacity|capacity error)\b", _FORMS)
 MEMORY = Why(
     # Of CUDA there is an OutOfMemoryError.
     r"\b(?:oom|out of mem(?:ory)?(?! error)|out of me|mem(?:ory)? ?limit)\b",
-    (*_FORMS, "OUT_OF_ME", "memory usage", "out of memory", "OOM Killed", "OOM-Killed"),
+    (
+        *(*_FORMS, "OUT_OF_ME", "memory usage", "memory limits", "out of memory", "OOM Killed", "OOM-Killed"),
+        *("OOM killer", "oom-kill"),
+    ),
     (
         r"\b(?:container|pod|runner|task|job)\b[^.]{0,60}\b(?:killed|failed|terminated)\b[^.]{0,40}"
         r"(?:\bmemory (?:usage|limit)|(?<!cuda )\bout of memory)\b",
         r"\boom[ -]?killed\b",
+        r"\brunning beyond (?:physical|virtual) memory limits\b",
+        r"\bof this unit (?:has been|was) killed by the oom killer\b",
+        r"\bfailed with result \W?oom-kill\b",
     ),
 )
 PREEMPTED = Why(
     r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*)\b",
     (
         *(*_FORMS, "PREEMPTED", "preempted", "Preempted", "evicted", "Evicted", "reclaimed", "interrupted"),
-        *("Interrupted", "interruption", " preemption", " eviction", " outbid "),
+        *("Interrupted", "interruption", " preemption", " eviction", " outbid ", "s.preempted"),
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
         r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b",
-        r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b",
+        r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b|\binstances\.preempted\b",
         r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
     ),
 )
 MACHINE = Why(
-    rf"\b(?:{_MACHINE}|boot|hardware) (?:\w+ )?(?:fail\w*|lost|errors?|unreachable|terminat\w+|down|unhealthy|dead)\b",
+    rf"\b(?:{_MACHINE}|boot|hardware) (?:\w+ )?(?:fail\w*|lost|errors?|unreachable|terminat\w+|down|unhealthy|dead)\b"
+    r"|\btask lost\b",
     (
+        *(*_FORMS, "NODE_FAIL", "BOOT_FAIL", " terminated", " disconnected", " drained", "deallocated"),
         *(
-            *_FORMS,
-            "NODE_FAIL",
-            "BOOT_FAIL",
-            " terminated",
-            " disconnected",
-            " drained",
-            "deallocated",
             " node ",
+            "* node",
             " host ",
-        ),
-        *(
+            "execution host",
             "decommissioned",
             " cordoned",
             " rebooted",
             " unreachable",
-            "failed health check",
-            " failure",
-            " maintenance",
+            "not responding",
         ),
-        *("deleting pod for node", "The system is going down for ", "The system will "),
+        *("failed health check", " failure", "node-failure", " maintenance", "deleting pod for node"),
+        *("The system is going down for ", "The system will "),
     ),
     (
         rf"\b{_MACHINE}{_NAME}{_BE} (?:lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
@@ -98,16 +100,22 @@ MACHINE = Why(
         # An agent is also what plays an episode.
         rf"\b(?!agent){_MACHINE}{_NAME}{_BE} terminated\b",
         rf"\b(?:execution|compute|worker) (?:node|host){_NAME}{_BE} down\b",
+        rf"\b(?:on|for|from|of|to) (?:an? )?\W?{_BROKEN}\W? (?:node|host)\b|\bfailure of (?:the )?(?:node|host)\b",
+        r"\bnode[ -]failure on [\w.-]|\bunable to reach (?:the )?execution (?:node|host)\b",
+        r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
     ),
 )
 TIME = Why(
-    r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|time exceeded|expired)\b",
-    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out", " timeout ["),
+    r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|expired)\b"
+    r"|\b(?:time|duration) exceeded\b",
+    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out", " timeout [", "exhausted"),
     (
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
+        # Slurm's controller, and systemd of a unit.
+        rf"(?:^|\] ){_LIMIT} exhausted for job|: service reached (?:\w+ )?{_LIMIT}\b",
         # Flyte: "task execution timeout [24h0m0s] expired"
         rf"\b{_JOB}(?: \w+)? timeout \[[\d.hms]+\] expired\b",
     ),
@@ -117,7 +125,7 @@ CANCELLED = Why(
     r"\b(?:cancell?ed|cancelling|stopped|revoked|aborted|deleted)\b",
     (
         *(*_FORMS, "cancelled", "canceled", "CANCELLED", "REVOKED", "stopped", "revoked", "deleted", "requeued"),
-        *(" terminated", " aborted", " killed"),
+        *(" terminated", " aborted", " killed", "externally set to "),
     ),
     (
         rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
@@ -125,6 +133,8 @@ CANCELLED = Why(
         rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
         rf"{_BEGINS} requeued\b|(?:{_BEGINS}|\btraining job) (?:cancell?ed|stopped|aborted)\W{{0,2}}$",
         rf"\b{_JOB} (?:is|was|has been) (?:cancell?ed|stopped|killed) by (?:user|admin\w*)\b",
+        # Airflow, of a task that somebody marked.
+        r"\bstate of this instance has been externally set to (?!success)\w",
     ),
 )
 # A reason of several words is what the first of these makes it: pods that are not ready in time are evicted for that.
@@ -148,6 +158,10 @@ _STATE = re.compile(
     r"|\bJob_id=.{1,200}, (?P<state_4>[A-Z_]{6,20})(?:,|$)"
     # A line of a record whose values stand in one column. What has one space there may be anything's state.
     rf"|^\s*{_KEY}\s?[:=]\s{{2,40}}(?P<state_5>[A-Z][a-z]{{5,20}})\s*$"
+    # What the command of a service prints last.
+    r"|^(?:Terminated|Failed|Stopped|Interrupted|Aborted|Killed) \((?P<state_6>[A-Z][a-z]+(?: [a-z]+){1,4})\)$"
+    # Azure's scheduled events.
+    r"|\"EventType\": ?\"(?P<state_7>Preempt)\""
 )
 # The same two columns of an event; a row of sacct has the job's number first, an exit code and its signal behind.
 _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
@@ -158,9 +172,9 @@ _ROW = re.compile(
 _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
     r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
-    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|due|to|by|of|in|the|no|not|on|out|ready|time|time ?out"
-    r"|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?|passed"
-    r"|restarts?|backoff|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ure)?|error"
+    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready"
+    r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
+    r"|passed|restarts?|backoff|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ures?)?|error"
     r"|lost|unreachable|boot|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted"
     r"|deleted|deletion|requeued|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
 )
@@ -174,7 +188,8 @@ _OF_A_ROLLOUT = (
 # Advice, a policy, a count of none, what the engine does to its own requests, what a process says of itself, and a
 # trial that the search over parameters gives up.
 _OTHERWISE = re.compile(
-    r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|not|no|never|without|0)\b"
+    r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|never|without|0)\b"
+    r"|\bnot(?! responding)\b|\bno(?! longer| replacement)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"

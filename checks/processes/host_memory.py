@@ -124,6 +124,8 @@ def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     """The kernel's limit, the cgroup's, the pod's or the job's."""
     if _IS_NOT.search(event.line) or is_of_a_tool(event.line):
         return
+    if event.outlived and "memory limit at some point" in event.line:
+        return  # Slurm counts the files in the page cache, too
     process = event.search(r"Kill(?:ed)? process (\d+) \(([^)]+)\)(?:.{0,80}anon-rss:(\d+)kB)?")
     name = f"{process[2]} (pid {process[1]})" if process else "a process"
     size = f", {int(process[3]) / 1024**2:.1f} GiB resident" if process and process[3] else ""

@@ -20,17 +20,21 @@ class Death:
     from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
     what a parent says about its child: they prove that the run failed and never are the first cause. ``behind`` lines
     follow an exception too; they are an end of their own only where the log shows none before them, and what a process
-    says itself so only where no end at all stands before it."""
+    says itself so only where no end at all stands before it. ``any_child`` lines may be about whichever child: behind a
+    trainer's last words about another one."""
 
     literal: str
     pattern: re.Pattern[str]
     type: str
     launcher: bool = False
     behind: bool = False
+    any_child: bool = False
 
 
-def _death(literal: str, pattern: str, name: str, launcher: bool = False, behind: bool = False) -> Death:
-    return Death(literal, re.compile(pattern), name, launcher, behind)
+def _death(
+    literal: str, pattern: str, name: str, launcher: bool = False, behind: bool = False, any_child: bool = False
+) -> Death:
+    return Death(literal, re.compile(pattern), name, launcher, behind, any_child)
 
 
 # Of several tasks none is said to have been the first.
@@ -44,6 +48,13 @@ SIGNALS = {
     "Illegal instruction": signal.SIGILL,
     "Floating point exception": signal.SIGFPE,
 }
+# A program's child that a signal ended, which is no tool, test or reward's of which a run has many.
+_CHILD = (
+    r"(?!.{0,160}\b(?:sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command"
+    r"|episode|rollouts?|sample|code (?:execution|run\w*)|python code)\b)"
+    r".{0,160}\b(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned) (?:with )?(?:an? )?(?:non-?zero )?"
+    r"(?:exit |return |status )*"
+)
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
 # CPython, Open MPI.
 DEATHS: tuple[Death, ...] = (
@@ -128,6 +139,16 @@ DEATHS: tuple[Death, ...] = (
     _death("failed with non-zero exit code: ", r"(?:.{0,200}: )?(?:resources|container) failed with non-zero exit "
            r"code: (?P<code>[1-9]\d{0,8})(?: \(|$)", EXIT_CODE, True),
     _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
+    # HTCondor's log of a job, systemd's of a unit, and PBS, which adds 256 to a signal.
+    *(_death(f"Abnormal termination (signal {int(number)})", r"\s*\(0\) Abnormal termination \(signal ", name, True)
+      for name, number in SIGNALS.items()),
+    *(_death(f"code=killed, status={int(number)}/", r".{0,120}\bMain process exited, code=killed, status=", name, True)
+      for name, number in SIGNALS.items()),
+    *(_death(f"Exit_status = {256 + int(number)}", r"\s*Exit_status = \d+$", name, True)
+      for name, number in SIGNALS.items()),
+    # Whoever tells it of whichever child.
+    *(_death(f"{code}", _CHILD + rf"{code}\b", name, True, any_child=True)
+      for name, number in SIGNALS.items() for code in (f"code {128 + number}", f"code -{int(number)}")),
     _death("entrypoint command failed with exit code ",
            r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
     _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", EXIT_CODE, True),

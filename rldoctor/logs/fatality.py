@@ -13,6 +13,7 @@ from rldoctor.catalogue.check import Role
 from rldoctor.frameworks import trainers
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
+from rldoctor.logs.places import CANCELLED
 from rldoctor.logs.record import FileRecord, Life, NativeEnd, RawDeath, RawEvent, RawException
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.standing import CARRIER, roles
@@ -124,7 +125,7 @@ def judge(slices: Iterable[Slice], table: Table) -> Verdicts:
     verdicts = Verdicts()
     for index, piece in enumerate(slices):
         for failure in _candidates(piece, index, _hits(piece.record, table)):
-            ended_nothing = _went_on(failure) or _of_a_shutdown(failure)
+            ended_nothing = _went_on(failure) or _of_a_shutdown(failure) or _of_another(failure)
             (verdicts.handled if ended_nothing else verdicts.failures).append(failure)
     _reconsider(verdicts)
     several = len({failure.file_index for failure in verdicts.failures}) > 1
@@ -205,6 +206,16 @@ def _went_on(failure: Failure) -> bool:
 def _of_a_shutdown(failure: Failure) -> bool:
     """Whether it only passes on that a server ended which somebody had asked to."""
     return failure.secondary and failure.slice.is_shutting_down(failure.number)
+
+
+def _of_another(failure: Failure) -> bool:
+    """Whether a parent tells, behind the trainer's last words, how another child ended: whichever that is, or one of a
+    step that Slurm took down, as it does with servers and Ray's nodes where a batch script is through."""
+    raw, record = failure.raw, failure.slice.record
+    if not isinstance(raw, RawDeath) or not 0 < record.last_word < failure.number:
+        return False
+    taken_down = (number for number, place, _ in record.places if place.literal == CANCELLED)
+    return raw.any_child or (raw.launcher and any(record.last_word < number for number in taken_down))
 
 
 def _reported_again(failure: Failure) -> bool:

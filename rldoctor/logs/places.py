@@ -9,6 +9,7 @@ from rldoctor.logs.reveals import Reveal
 from rldoctor.logs.runs import Slice
 
 NODE, ATTEMPT = "node", "attempt"
+CANCELLED = " CANCELLED AT "
 
 
 def _node(literal: str, pattern: str) -> Reveal:
@@ -34,14 +35,21 @@ _TASKS_END = (
 # of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
     _node("Node failure on ", r"Node failure on ([\w.-]+)"),
+    _node("node failure on ", r"\bnode failure on ([\w.-]+)"),
+    _node(" failure of node ", r"\bdue to failure of node ([\w.-]+)"),
+    *(_node(f" {how} node", rf"\b(?:on|for) (?:a )?{how} node:? ([\w.-]+)") for how in ("failed", "lost", "dead")),
+    _node(" not responding", r"\b[Nn]odes? ([\w.-]+) (?:(?:is|are) )?not responding\b"),
     _node("has been marked dead because", r"(?:\band node name|\band ip): ([\w.-]+) has been marked dead"),
     _node("Memory on the node (IP: ", r"Memory on the node \(IP: ([\d.]+), ID: "),
     _node(" failed on node ", r" failed on node ([\w.-]+):"),
     _node(": Out Of Memory", r"srun: error: ([\w.-]+): tasks? [\d,-]+: Out Of Memory"),
     _node("requested job terminate", r"job killed: node \d+ \(([\w.-]+)\) requested job terminate"),
     _node("Preempted by ", r"\bPreempted by .{1,200}? on node ([\w.-]+)"),
-    _node(" CANCELLED AT ", r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
+    _node(CANCELLED, r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
     _node(" *** on ", r" CANCELLED AT .{10,80}\*\*\* on ([\w.-]+)"),
+    _node(" FAILED (non-zero exit", r"\*\*\* (?:JOB|STEP) \S+ ON ([\w.-]+) FAILED \("),
+    _node(" on host ", r"\brank \d+ on host ([\w.-]+) (?:failed|exited|terminated)\b"),
+    _node(" on host: ", r"\bContainer \S+ on host: ([\w.-]+)\. Exit status"),
     _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on signal "),
     _node(" RUNNING AT ", r"\bRANK \d+ PID \d+ RUNNING AT ([\w.-]+)"),
     _node("Remote daemon: ", r"Remote daemon: \S+ on node ([\w.-]+)"),
@@ -50,16 +58,18 @@ PLACES: tuple[Reveal, ...] = (
     _node("The replica ", r"The replica ([\w-]+) (?:exited|ran out-of-memory and exited) with a non-zero status of "),
     _node(" Host   ", r"^ Host {2,}= ([\w.-]+)$"),
     _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
-    _node("Node:  ", r"^Node: {2,}([\w.-]+)/"),
+    _node("Node:  ", r"^Node: {2,}([\w.-]+)(?:/|$)"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
     _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
     _node("Evicted ", r"\bkubelet, ([\w.-]+) +(?:The node|Pod|Container|Usage of) "),
     _node(" Evicted ", r"\bEvicted +([\w.-]+) +(?:Pod )?The node (?:was low|had condition)"),
     _node("Exec host:", r"^Exec host: +([\w.-]+)"),
+    _node("exec_host = ", r"^\s*exec_host = ([\w.-]+)/"),
     _node("nodeName: ", r"^\s*nodeName: ([\w.-]+)$"),
     _node("ip: ", r"^\s+ip: ([\d.]*\d)$"),
     _node(": this job is ", r"Caught signal SIG\w+ on ([\w.-]+): this job is "),
     _node("ut of memory: Killed process ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel: "),
+    _node(" systemd[1]: ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) systemd\[1\]: "),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
     _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
     _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
@@ -75,7 +85,7 @@ PLACES: tuple[Reveal, ...] = (
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
-    _attempt("restartCount: ", r"^\s*(?:- )?restartCount: (\d{1,6})$"),
+    _attempt("restartCount", r"^\s*(?:- )?\"?restartCount\"?: (\d{1,6}),?$"),
     _attempt("Restart Count:", r"^\s*Restart Count: +(\d{1,6})\b"),
     _attempt("Restarts:  ", r"^\s*Restarts: +(\d{1,6})$"),
     _attempt(" Restarts=", r"\bRequeue=\d Restarts=(\d{1,6})\b"),
@@ -86,9 +96,9 @@ PLACES: tuple[Reveal, ...] = (
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )
 _OF_TASKS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
-_CANCELLED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == " CANCELLED AT ")
+_ENDED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == CANCELLED)
 # Slurm cancels the step of a task that ended, on a node of its choice; and what it cancels ends then.
-_BEFORE_CANCELLED, _AFTER = _CANCELLED - 0.5, float(len(PLACES))
+_BEFORE_CANCELLED, _AFTER = _ENDED - 0.5, float(len(PLACES))
 _ORDER = {reveal.pattern: number for number, reveal in enumerate(PLACES)}
 
 
@@ -106,7 +116,7 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
                 attempt = int(most) - int(left) + 1 if most else int(value)
             elif number >= piece.first:
                 order = _ORDER[reveal.pattern]
-                tasks = _AFTER if order == _CANCELLED else tasks
+                tasks = _AFTER if order == _ENDED else tasks
                 nodes.append((tasks if reveal.pattern in _OF_TASKS else order, value))
     first = min((order for order, _ in nodes), default=None)
     named = list(dict.fromkeys(value for order, value in nodes if order == first))

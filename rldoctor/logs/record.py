@@ -118,13 +118,14 @@ class RawException:
 @dataclass
 class RawDeath:
     """An end without an exception; ``launcher`` ones are a parent's word about its child, ``behind`` ones follow an
-    exception too."""
+    exception too, ``any_child`` ones may be about whichever child."""
 
     exception: LoggedException
     number: int
     launcher: bool = False
     code: int | None = None
     behind: bool = False
+    any_child: bool = False
     aftermath: Aftermath = field(default_factory=Aftermath)
 
 

@@ -337,7 +337,7 @@ class Region:
         ):
             return
         ended, code = died(death, match, line, self.record.name, number, self._time)
-        raw = RawDeath(ended, number, death.launcher, code, behind=death.behind)
+        raw = RawDeath(ended, number, death.launcher, code, death.behind, death.any_child)
         self.record.deaths.append(raw)
         self._watch_for(line.origin, number, raw.aftermath, len(self.record.deaths))
 

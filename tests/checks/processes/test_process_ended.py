@@ -41,7 +41,12 @@ CANCELLED = "slurmstepd-n7: error: *** STEP 88.0 ON n7 CANCELLED AT 2026-03-02T1
 
 
 def test_a_step_that_was_cancelled() -> None:
-    assert "the job 88 was cancelled on n7" in finding(check, HEALTHY + CANCELLED).message
+    assert "the job 88 was cancelled on n7" in finding(check, STEPS + CANCELLED).message
+
+
+def test_slurm_ends_the_steps_of_servers_behind_a_run_that_came_to_its_end() -> None:
+    killed = "srun: Job step aborted: Waiting up to 182 seconds for job step to finish.\n"
+    assert findings(check, HEALTHY + killed + CANCELLED + "srun: error: n7: task 0: Killed\n") == []
 
 
 LSF = """\

@@ -75,6 +75,34 @@ _ended(
     fixes=(RESUME, Fix(title="or ask for more time", commands=("qsub -l h_rt=HOURS:00:00 ...",))),
     url="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
 )
+# Of the three, qacct does not say which.
+_ended(
+    "qmaster enforced h_rt, h_cpu",
+    says="Grid Engine ended the job at a limit of its queue or request: its time (h_rt, h_cpu), or its memory (h_vmem)",
+    fixes=(
+        RESUME,
+        Fix(title="compare ru_wallclock and maxvmem with what was asked for", commands=("qacct -j JOB",)),
+        Fix(title="ask for more of it", commands=("qsub -l h_rt=HOURS:00:00 -l h_vmem=SIZE ...",)),
+    ),
+    url="https://gridscheduler.sourceforge.net/htmlman/htmlman5/accounting.html",
+)
+# src/include/job.h: JOB_EXEC_KILL_WALLTIME, JOB_EXEC_KILL_CPUT, and SIGTERM.
+_ended(
+    "Exit_status = -29",
+    "Exit_status = -28",
+    "Exit_status=-29",
+    "Exit_status=-28",
+    says="PBS ended the job at its time limit: nothing in the run is at fault",
+    fixes=_MORE_TIME,
+    url=_PBS,
+)
+_ended(
+    "Exit_status = 271",
+    "Exit_status=271",
+    says="PBS ended the job by SIGTERM (exit status 271): somebody deleted it, or it was at its time limit",
+    fixes=_RECORDED,
+    url=_PBS,
+)
 # Torque's and Moab's letters, which people keep with the output.
 _ended(
     "Job exceeded its walltime limit",

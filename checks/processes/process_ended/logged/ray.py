@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import unfinished
+from ....observed.endings import cut_short, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -49,6 +49,37 @@ check.signature(
     role=Role.CASCADE,
     silent=True,
     url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
+)
+check.signature(
+    "Job supervisor actor failed to start within ",
+    pattern=r"failed to start within (?P<limit>[\d.]+) ?s",
+    says="Ray found no place for the job's entry point within {limit} s: the job has not started",
+    fixes=(
+        Fix(
+            title="ask for less for the entry point (entrypoint_num_gpus, entrypoint_num_cpus, entrypoint_resources), "
+            "or let the nodes that have it join first",
+            commands=("ray status",),
+        ),
+        Fix(
+            title="or wait longer (set it where the head is started)",
+            commands=("export RAY_JOB_START_TIMEOUT_SECONDS=3600",),
+        ),
+    ),
+    silent=True,
+    url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
+)
+# src/ray/raylet/main.cc; where the head had asked for it, the line tells.
+check.signature(
+    "received SIGTERM. Existing local drain request = None",
+    when=cut_short,
+    says="a node of the Ray cluster was asked to end (SIGTERM to its raylet): by a scheduler, a script or `ray stop`",
+    fixes=(
+        Fix(title="see what the scheduler says of that node or pod (time limit, preemption, memory)"),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
 check.signature(
     "because the node it was running on is dead or unavailable",

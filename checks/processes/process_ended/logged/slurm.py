@@ -176,6 +176,49 @@ _ended(
     url="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
 )
 check.signature(
+    " FAILED (non-zero exit code or other failure mode) ***",
+    pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d_+]+)(?:\.[\w+]+)? ON (?P<node>\S+) FAILED",
+    when=no_task_ended_before,
+    says="Slurm counts the job {job} as failed, with its script on {node}; why is in what its tasks wrote",
+    fixes=(
+        Fix(
+            title="see how its tasks ended", commands=("sacct -j {job} --format=JobID,State,ExitCode,NodeList,Reason",)
+        ),
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://slurm.schedmd.com/sacct.html",
+)
+check.signature(
+    "(launch failed requeued held)",
+    "JobHoldMaxRequeue",
+    "(job requeued in held state)",
+    when=unfinished,
+    says="Slurm could not start the job, took it back into the queue and holds it there: {line}",
+    fixes=(
+        Fix(
+            title="see which node failed to start it and why, leave it out, and release the job",
+            commands=("scontrol show job JOB", "scontrol update JobId=JOB ExcNodeList=NODE", "scontrol release JOB"),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/job_reason_codes.html",
+)
+# A script that starts Ray's nodes as steps in the background watches over them.
+check.signature(
+    "Background srun '",
+    pattern=r"^(?:\[ERROR\] )?Background srun '(?P<step>[\w.-]{1,80})' died",
+    when=no_task_ended_before,
+    says="the step {step}, which keeps a node of the Ray cluster, ended, and the job with it",
+    fixes=(
+        Fix(title="read that step's own output, and see whether its node failed", commands=("sacct -j JOB",)),
+        RESUME,
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://slurm.schedmd.com/srun.html",
+)
+check.signature(
     "srun: error: Unable to allocate resources: ",
     "Batch job submission failed: ",
     "Job submit/allocate failed: ",
