@@ -20,7 +20,7 @@ _MACHINE = r"(?:node|host|machine|instance|vm|server|agent|droplet|slave)"
 _RECORDED = r"(?:job|ray ?job|jobset|podgroup|workload|trial|experiment|allocation)"
 _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 # Whose it is may stand between: "Node gpu-7 (a3-high) was preempted".
-_NAME = r"(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
+_NAME = r"(?:/[\w.-]{1,80})?(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
 _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
 # Who says so of a job begins with it.
 _BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- )(?:the )?{_RECORDED}"
@@ -70,7 +70,7 @@ PREEMPTED = Why(
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
-        r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b",
+        r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b|\bpreempted jobid=\d",
         r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b|\binstances\.preempted\b",
         r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
     ),

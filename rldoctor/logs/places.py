@@ -48,6 +48,8 @@ PLACES: tuple[Reveal, ...] = (
     _node(CANCELLED, r"\*\*\* (?:JOB|STEP) \S+(?: \(\d+\))? ON ([\w.-]+) CANCELLED AT "),
     _node(" *** on ", r" CANCELLED AT .{10,80}\*\*\* on ([\w.-]+)"),
     _node(" FAILED (non-zero exit", r"\*\*\* (?:JOB|STEP) \S+ ON ([\w.-]+) FAILED \("),
+    *(_node(f" {how}", rf"\bnode/([\w.-]+) {how}\b") for how in ("drained", "cordoned")),
+    _node(" on broker ", r"\bjob shell on broker ([\w.-]+) \(rank \d"),
     _node(" on host ", r"\brank \d+ on host ([\w.-]+) (?:failed|exited|terminated)\b"),
     _node(" on host: ", r"\bContainer \S+ on host: ([\w.-]+)\. Exit status"),
     _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on signal "),

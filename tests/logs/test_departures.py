@@ -153,3 +153,27 @@ def test_a_scheduler_that_speaks_behind_a_rank_says_nothing_new() -> None:
 def test_who_started_a_job_says_how_it_ended(line: str, how: str) -> None:
     (found,) = triage_text(f"{HEALTHY}{line}\n").findings
     assert found.code == "RLD901" and how in found.message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "trainer-1 exited with code 137",
+        "Process 3 exit with status code 139.",
+        "[2026-06-01, 10:00:00 UTC] {local_task_job_runner.py:245} INFO - Task exited with return code -9",
+        "\t(0) Abnormal termination (signal 9)",
+        "grpo.service: Main process exited, code=killed, status=11/SEGV",
+        "    Exit_status = 265",
+    ],
+)
+def test_whoever_tells_of_a_child_that_a_signal_ended(said: str) -> None:
+    steps = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
+    report = triage_text(f"{steps}{said}\n")
+    assert codes(report) == ["RLD901"] and "was ended by SIG" in report.findings[0].message
+    assert codes(triage_text(f"{HEALTHY}redis-1 exited with code 137\n")) == []
+
+
+@pytest.mark.parametrize("whose", ["[sandbox] container", "tool_server: process 12", "the python code", "judge-3"])
+def test_what_a_run_has_many_of_may_be_killed(whose: str) -> None:
+    steps = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
+    assert codes(triage_text(f"{steps}{whose} exited with code 137\n")) == []

@@ -325,6 +325,20 @@ AT = "CANCELLED AT 2026-11-21T03:00:17 DUE TO"
 ENDED_AT = {
     "time": (f"slurmstepd: error: *** JOB 88 ON nid000243 {AT} TIME LIMIT ***", "nid000243", None),
     "credential": ("srun: error: Task launch for StepId=88.0 failed on node gpu-2: Invalid credential", "gpu-2", None),
+    "Flux's node": ("1.1s: job.exception type=node-failure severity=0 node failure on e87 (shell rank 2)", "e87", None),
+    "Flux's broker": (
+        "8.1s: job.exception type=exec severity=0 lost contact with job shell on broker t4 (rank 2)",
+        "t4",
+        None,
+    ),
+    "slurmctld": ("[2026-05-11T03:12:45.130] Killing JobId=99121 on failed node n8", "n8", None),
+    "YARN": (
+        "Container c_1 on host: n9. Exit status: -100. Diagnostics: Container released on a *lost* node",
+        "n9",
+        None,
+    ),
+    "drained": ("node/gpu-12 drained", "gpu-12", None),
+    "a pod's status": ('"restartCount": 2,\nnode/gpu-12 drained', "gpu-12", 2),
     "node before its step": (
         f"SLURM_RESTART_COUNT=2\nslurmstepd: error: *** STEP 8.0 ON n1 {AT} JOB REQUEUE ***\n"
         "srun: error: Node failure on n2",

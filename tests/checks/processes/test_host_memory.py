@@ -127,3 +127,27 @@ def test_a_pod_as_yaml_names_its_node_and_how_often_it_was_started() -> None:
     diagnosed = triage_text(f"spec:\n  nodeName: gpu-7\nstatus:\n{status}")
     assert diagnosed.incident is not None
     assert (diagnosed.incident.node, diagnosed.incident.attempt) == ("gpu-7", 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Diagnostics: Container [pid=12] is running beyond physical memory limits. Current usage: 64.2 GB of 64 GB",
+        "n7 systemd[1]: grpo.service: A process of this unit has been killed by the OOM killer.",
+        "n7 systemd[1]: grpo.service: Failed with result 'oom-kill'.",
+    ],
+)
+def test_who_else_ends_what_takes_more_memory_than_it_may(line: str) -> None:
+    steps = "".join(one for one in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in one)
+    assert "at a limit of host memory" in finding(check, f"{steps}{line}\n").message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[{"State": {"Status": "exited", "OOMKilled": false, "ExitCode": 0}}]',
+        "slurmstepd: error: Exceeded step memory limit at some point. Step may have been partially swapped to disk.",
+    ],
+)
+def test_a_container_that_was_not_killed_and_a_step_that_came_to_its_end(line: str) -> None:
+    assert findings(check, f"{HEALTHY}{line}\n") == []

@@ -343,6 +343,38 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "on hold on gpu3.cl: Job has gone over",
         ),
         ("✗ Managed job finished: 12 (status: CANCELLED).", "the job was ended from outside"),
+        (
+            "slurmstepd: error: *** JOB 71 ON n7 FAILED (non-zero exit code or other failure mode) ***",
+            "job 71 as failed",
+        ),
+        ("   441203  gpu  grpo  ada PD  0:00  4 (launch failed requeued held)", "Slurm could not start the job"),
+        (
+            "Background srun 'ray-worker-1' died (pid=12). Attempting to exit.",
+            "the step ray-worker-1, which keeps a node",
+        ),
+        ("[2026-05-11T03:12:45.123] error: Nodes n7 not responding, setting DOWN", "took it, or a machine of it, away"),
+        ("[2026-05-11T03:12:45.130] requeue job JobId=99121 due to failure of node n7", "a machine of it, away"),
+        ("[2026-05-11T03:12:45.130] Time limit exhausted for JobId=99121", "ended it at a time limit"),
+        ("preempted JobId=12 has been requeued to reclaim resources for JobId=13", "took it, or a machine of it, away"),
+        ("node/gpu-12 drained", "took it, or a machine of it, away"),
+        ("Diagnostics: Container released on a *lost* node", "took it, or a machine of it, away"),
+        ("n7 systemd[1]: grpo.service: Service reached runtime time limit. Stopping.", "ended it at a time limit"),
+        ("State of this instance has been externally set to failed. Terminating instance.", "ended from outside"),
+        ("Terminated (Max duration exceeded)", "ended it at a time limit"),
+        ("Failed (Instance unreachable)", "took it, or a machine of it, away"),
+        ("Job Status: TASK_LOST", "took it, or a machine of it, away"),
+        ('{"EventStatus": "Scheduled", "EventType": "Preempt"}', "took it, or a machine of it, away"),
+        ("failed       37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "Grid Engine ended the job at a limit"),
+        ("    Exit_status = 271", "PBS ended the job by SIGTERM"),
+        ("Exit_status=-29 resources_used.cput=3", "PBS ended the job at its time limit"),
+        (
+            "Job supervisor actor failed to start within 900.0 seconds.",
+            "no place for the job's entry point within 900.0",
+        ),
+        (
+            "main.cc:483: received SIGTERM. Existing local drain request = None",
+            "a node of the Ray cluster was asked to",
+        ),
     ],
 )
 def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
@@ -391,6 +423,10 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
         "Status: Cancelled",
         "node rebooted 3 days ago",
         "the host gpu-07 was drained last week",
+        "INFO graph: node 12 not responding to the tool call, retrying",
+        "INFO replay: the time limit exhausted for job shop puzzle 7",
+        "Killed (Sample too long)",
+        "main.cc:483: received SIGTERM. Existing local drain request = reason: DRAIN_NODE_REASON_IDLE_TERMINATION",
     ],
 )
 def test_what_only_resembles_a_machine_that_was_taken_away(line: str) -> None:
