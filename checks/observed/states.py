@@ -240,7 +240,8 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if said is None or _GOES_ON.search(line, 0, 1000) is not None:
             return False
         clause = max(0, said.start() - 80, *(one.end() for one in _CLAUSES.finditer(line, 0, said.end())))
-        return _OTHERWISE.search(line, clause, said.end() + 20) is None
+        behind = _CLAUSES.search(line, said.end(), said.end() + 20)
+        return _OTHERWISE.search(line, clause, said.end() + 20 if behind is None else behind.start()) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
         return event.exception is None and told(event.line) and not _one_of_several(event) and cut_short(case, event)
