@@ -254,6 +254,7 @@ LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a text of a rank's lines": (lambda n: redact.text("[rank3]: api_key: |\n[rank3]:   Ab12cd34\n" * n), 40),
     "a line of a known secret's pieces": (_with_a_secret, 100),
     "a chain of commands": (lambda n: read_shell(Source("run a && " * n + "run b", "x"), {}), 50),
+    "a chain of redirections": (lambda n: read_shell(Source("cat " + "> out " * n, "x"), {}), 50),
     "a table of dotted names": (lambda n: toml_text.parse("".join(f"a.b{k}.c = 1\n" for k in range(n)), "x"), 100),
 }
 

@@ -369,6 +369,7 @@ class Runner(Builtins):
     def _redirected(self, node: Node, background: bool, given: Source | None = None) -> None:
         body, stdin, mark = node.children[0], given, len(self.script.commands)
         behind = [word for child in node.children[1:] for word in words_behind(child)]
+        asked, text = False, None
         for child in node.children[1:]:
             if child.type == "heredoc_redirect":
                 stdin = here_document(self.expander, child, self.expander.file or self.script.source.file)
@@ -379,7 +380,8 @@ class Runner(Builtins):
                     if inner.type in ("command", "list"):
                         self._statement(inner)
             elif child.type in ("file_redirect", "herestring_redirect") and body.type == "command":
-                text = handed(self.expander, node)
+                if not asked:  # all redirections answer together, once
+                    asked, text = True, handed(self.expander, node)
                 stdin = stdin if text is None else self._from_text(text)
         if stdin is not None:
             for target in written_files(self.expander, node):
