@@ -255,6 +255,7 @@ LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a line of a known secret's pieces": (_with_a_secret, 100),
     "a chain of commands": (lambda n: read_shell(Source("run a && " * n + "run b", "x"), {}), 50),
     "a chain of redirections": (lambda n: read_shell(Source("cat " + "> out " * n, "x"), {}), 50),
+    "a word of many substitutions": (lambda n: read_shell(Source("a`uname`" * n, "x"), {}), 200),
     "a table of dotted names": (lambda n: toml_text.parse("".join(f"a.b{k}.c = 1\n" for k in range(n)), "x"), 100),
 }
 

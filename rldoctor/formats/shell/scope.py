@@ -401,6 +401,8 @@ def joined(old: Word, new: Word) -> Word:
     left = old.pieces or (Piece(old.value, old.line),)
     right = new.pieces or (Piece(new.value, new.line),)
     pieces = (*left, *right)
-    unknown = next((p.text for p in pieces if isinstance(p.text, Unresolved)), None)
-    text = "".join((p.text or " ") if p.boundary else p.text for p in pieces if isinstance(p.text, str))
-    return Word(unknown if unknown is not None else text, new.raw, new.line, pieces=pieces, file=new.file)
+    if isinstance(old.value, str) and isinstance(new.value, str):
+        value: str | Unresolved = old.value + new.value
+    else:
+        value = next(p.text for p in pieces if isinstance(p.text, Unresolved))
+    return Word(value, new.raw, new.line, pieces=pieces, file=new.file)
