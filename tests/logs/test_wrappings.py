@@ -12,6 +12,7 @@ from rldoctor.logs.layers import learned
 from rldoctor.logs.triage import triage_text
 
 from .excerpts import HEALTHY, OUT_OF_MEMORY, REWARD_RAISES, ranked
+from .raising import traceback
 from .wrapping import WRAPPINGS, wrapped
 
 REAL = sorted(Path(__file__).with_name("real").glob("*.log"))
@@ -40,6 +41,39 @@ def test_a_failure_is_the_same_in_every_wrapping(name: str) -> None:
     for path in REAL[first::STRIDE]:
         if (name, path.stem) not in LOST:
             assert verdict(wrapped(name, path.read_text("utf-8"))) == plain(path), path.stem
+
+
+BEGUN = HEALTHY.replace("DONE\n", "")
+XID = "[Sat Sep  5 03:51:10 2026] NVRM: Xid (PCI:0000:9c:00): {}\n"
+# Forms that a run says its end in, ends that are none of its own, and a run behind another one.
+SAID = {
+    "a raylet": BEGUN
+    + traceback("ray.exceptions.LocalRayletDiedError: The task's local raylet died. Check raylet.out"),
+    "a registry": BEGUN
+    + traceback("KeyError: 'grpo'", "swift/plugin/loss.py f", code="return LOSS_MAPPING[loss_type]"),
+    "no step": BEGUN + traceback("AssertionError", "megatron/core/o.py f", code="assert self.lr_decay_steps > 0"),
+    "a job": BEGUN + traceback("areal.infra.utils.launcher.JobException: Job me:llm_server JobState.FAILED at node x"),
+    "a device": BEGUN + "".join(XID.format(f"{number}, pid=21012, name=python") for number in (48, 63, 94, 154)),
+    "others' jobs": BEGUN + "1234567  grpo  gpu  CANCELLED by 1001  0:0\n1234568  grpo  gpu  COMPLETED  0:0\n",
+    "a search": BEGUN + "trial 3 was stopped by ASHA\n",
+    "a tool": BEGUN + "tool container swe-17 OOMKilled (exit 137), observation returned to the policy\n",
+    "an old run": BEGUN + OUT_OF_MEMORY + "run sh: `python rlhf.py`\n" + BEGUN + REWARD_RAISES,
+}
+# A logger gave these lines a level of no weight.
+LIGHT = {("loguru", "a device"), ("a launcher's logger", "a device")}
+
+
+@pytest.mark.parametrize("name", WRAPPINGS)
+def test_what_a_log_says_of_an_end_is_the_same_in_every_wrapping(name: str) -> None:
+    first = list(WRAPPINGS).index(name) % 3
+    for said, text in list(SAID.items())[first::3]:
+        if (name, said) not in LIGHT:
+            assert verdict(wrapped(name, text)) == verdict(text), said
+
+
+def test_a_colour_that_all_lines_of_a_short_log_have_is_no_prefix() -> None:
+    text = traceback("AssertionError", "megatron/core/o.py f", code="assert self.lr_decay_steps > 0")
+    assert verdict(wrapped("coloured", text)) == verdict(text)
 
 
 def test_a_width_of_which_few_lines_fill_a_sample() -> None:

@@ -10,7 +10,8 @@ from rldoctor.logs import envelope
 from rldoctor.logs.layers.layer import MOST, Strip
 from rldoctor.logs.prefixes import parse
 
-_TOKEN = re.compile(rb"[\w\x80-\xff]+|\s|[^\w\s]")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+_TOKEN = re.compile(rb"\x1b\[[0-9;]*m|[\w\x80-\xff]+|\s|[^\w\s]")
 # Numbers, and the parts of a time.
 _COUNTED = re.compile(rb"\d+(?:[TZ]\d*)?")
 _LOOKED_AT = 160
@@ -34,7 +35,8 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     tokens = [_TOKEN.findall(line[:_LOOKED_AT]) for line in full]
     columns, members, agreeing = _agreed(tokens)
     cut, example = _cut(columns, [tokens[i] for i in members], agreeing, len(full))
-    if not example.strip() or _CONTENT.search(example):
+    # A colour in which all lines begin also ends in all of them: it is taken off as a whole elsewhere.
+    if not _COLOUR.sub(b"", example).strip() or _CONTENT.search(example):
         return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
     rests = [(line, line[match.end() :]) for line in full if (match := pattern.match(line)) is not None]
