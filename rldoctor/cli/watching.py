@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # A run that has ended, as its log says, is watched for so many more seconds: another one may begin in the same file.
 SETTLED = 60.0
+# How often the page is drawn though nothing was judged: drawing it costs as much as reading a hundred lines.
+DRAWN = 10.0
 # How often what is no terminal gets the latest step, in seconds.
 STATUS = 60.0
 
@@ -105,6 +108,7 @@ class _Watching:
         self.report: Report | None = None
         self.heard = time.monotonic()
         self.shown = self.heard
+        self.drawn = -math.inf
         self.stalled = False
         self.pending = False
 
@@ -141,10 +145,11 @@ class _Watching:
             for finding in self.reported.new(settled.findings):
                 self._tell(finding, settled)
         self._hang(now)
-        if display is not None:
+        if display is not None and (seen.report is not None or last or now - self.drawn >= DRAWN):
+            self.drawn = now
             shown = view.screen(str(self.path), self.metrics, self.pace, now - self.heard, self._memory())
             display.update(shown, refresh=True)
-        elif self.metrics and now - self.shown >= STATUS:
+        elif display is None and self.metrics and now - self.shown >= STATUS:
             self.shown = now
             progress(view.line(self.metrics, self.pace, self._memory()))
 

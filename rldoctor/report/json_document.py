@@ -41,10 +41,18 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceback: str | None = None
 
 
+class EarlierRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that the log has before the last one, where all were asked for."""
+
+    findings: tuple[Told, ...]
+    incident: Incident | None
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The report: findings with the most likely root cause first, then one row for every check. ``summary`` counts
     findings by severity and checks by outcome; ``fixed`` are fingerprints of the baseline that are found no more;
-    ``incident`` is what a log shows, or a run that stands still."""
+    ``incident`` is what a log shows, or a run that stands still; ``earlier_runs`` are those before it, the oldest
+    first."""
 
     schema_version: int
     tool: Tool
@@ -57,6 +65,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     incident: Incident | None = None
+    earlier_runs: tuple[EarlierRun, ...] = ()
 
 
 def render(report: Report) -> str:
@@ -66,20 +75,19 @@ def render(report: Report) -> str:
 
 def document(report: Report) -> Document:
     """The report in the form that is published."""
-    found = report.findings
-    marks = fingerprint.of((*found, *(one.finding for one in report.ignored)), fingerprint.repository())
     return Document(
         schema_version=SCHEMA_VERSION,
         tool=Tool(version=__version__),
         target=report.target,
         verdict=words.verdict_of(report),
-        findings=tuple(_reported(one, mark) for one, mark in zip(found, marks, strict=False)),
+        findings=_told(report),
         checks=tuple(map(_row, report.results)),
         summary=summarise(report),
         ignored=report.ignored,
         notes=report.notes,
         fixed=report.fixed,
         incident=report.incident,
+        earlier_runs=tuple(EarlierRun(findings=_told(run), incident=run.incident) for run in report.earlier_runs),
     )
 
 
@@ -88,6 +96,12 @@ def schema() -> str:
     from rldoctor.schema import components, published
 
     return published("report", components(Document))
+
+
+def _told(report: Report) -> tuple[Told, ...]:
+    found = report.findings
+    marks = fingerprint.of((*found, *(one.finding for one in report.ignored)), fingerprint.repository())
+    return tuple(_reported(one, mark) for one, mark in zip(found, marks, strict=False))
 
 
 def _reported(finding: Finding, mark: str) -> Told:

@@ -22,6 +22,8 @@ def render(report: Report) -> str:
         lines += ["", *_finding(finding)]
     if report.findings and report.missing:
         lines += ["", f"Not judged: {escaped('; '.join(map(str, report.missing)))}"]
+    for line in words.earlier(report):
+        lines += ["", escaped(line)]
     open_questions = [r for r in report.results if r.outcome in (Outcome.NOT_CHECKED, Outcome.CRASHED)]
     if open_questions:
         lines += ["", f"<details><summary>{len(open_questions)} not judged</summary>", ""]

@@ -56,6 +56,8 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
     _print_findings(console, report, findings, detail)
     if detail is Detail.FINDINGS:
         return
+    for line in words.earlier(report):
+        console.print(Text(line, style="dim"))
     if state is State.FINDINGS and report.missing:
         console.print(Text(f"not judged: {'; '.join(str(missing) for missing in report.missing)}", style="yellow"))
     for note in report.notes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from rldoctor import verdict
@@ -51,6 +51,14 @@ def headline(report: Report) -> str:
         elsewhere = " (if it has ended, dmesg or the scheduler's log may say why)" if open_ else ""
         return f"{ending(report.incident)}: {what}{aside}{elsewhere}"
     return f"passed: no problem found{aside}: {report.target}"
+
+
+def earlier(report: Report) -> Iterator[str]:
+    """A line for each run before the last one, where all were asked for."""
+    runs = len(report.earlier_runs) + 1
+    for number, run in enumerate(report.earlier_runs, start=1):
+        more = f", and {len(run.findings) - 1} more" if len(run.findings) > 1 else ""
+        yield f"run {number} of {runs}: {headline(run)}{more}"
 
 
 def is_well(report: Report) -> bool:

@@ -27,8 +27,8 @@ from rldoctor.watch.follow import Follower
 # How much of a file's beginning shows how its lines are wrapped.
 _SAMPLE = 1 << 16
 # Judging takes this share of one core at most, so that a watched run pays one hundredth with reading, drawing and
-# asking the devices: a judgement that takes a tenth of a second of the processor comes every 25 seconds.
-SHARE = 0.004
+# asking the devices: a judgement that takes a tenth of a second of the processor comes every 33 seconds.
+SHARE = 0.003
 # The first judgement also loads what judging needs, once; it delays the next one by so many seconds at most.
 _FIRST = 10.0
 

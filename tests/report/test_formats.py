@@ -263,6 +263,20 @@ def test_in_a_log_costs_further_fixes_and_what_the_first_line_says_already_come_
         assert text in everything and text not in report.renderer("rich")(crashed)
 
 
+def test_earlier_runs_are_a_line_each_and_whole_in_json() -> None:
+    first = replace(REPORT, ranked=(LOOSE, BUDGET), incident=CRASH)
+    second = Report(target="run.log", results=(), incident=Incident(kind="finished"))
+    last = replace(REPORT, ranked=(BUDGET,), incident=CRASH, earlier_runs=(first, second))
+    head = f"failed: RLD104 (rank 3, rollout, step 12 of 100): {' '.join(LOOSE.message.split())}, and 1 more"
+    told = [f"run 1 of 3: {head}", "run 2 of 3: finished: no problem found in run.log"]
+    lines = report.renderer("rich")(last).splitlines()
+    assert [line for line in lines if line.startswith("run ") and " of 3: " in line] == told
+    assert "run 2 of 3" in report.renderer("markdown")(last)
+    runs = json.loads(report.renderer("json")(last))["earlier_runs"]
+    assert [[one["code"] for one in run["findings"]] for run in runs] == [["RLD104", "RLD202"], []]
+    assert runs[1]["incident"]["kind"] == "finished"
+
+
 def test_what_followed_from_the_cause_is_no_second_error() -> None:
     """A finding that stands behind the cause of a failed run follows from it; in a run that went on it does not."""
     lost = Finding(
