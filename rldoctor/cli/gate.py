@@ -52,7 +52,8 @@ def baseline(
     judged = examination.join([one.report for one in found])
     deliver(json_document.render(redact.tree(judged)), output)
     count = len(judged.findings)
-    progress(f"{count} {'finding is' if count == 1 else 'findings are'} known from now on: {output}")
+    how = f"rldoctor check --baseline {output}, or baseline in the settings, sets them aside"
+    progress(f"{count} finding{'s' if count != 1 else ''} in {output}: {how}")
     for missing in judged.missing:
         progress(f"could not be judged, so it is new once it is found: {missing}")
     return ExitCode.CANNOT_JUDGE if judged.missing else ExitCode.OK

@@ -3,7 +3,7 @@ https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-comm
 
 from __future__ import annotations
 
-from rldoctor.model import Finding, Report, Severity, State
+from rldoctor.model import Finding, Fix, Report, Severity, State
 from rldoctor.report import words
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -21,9 +21,14 @@ def render(report: Report) -> str:
 def _annotation(finding: Finding, report: Report) -> str:
     place = words.located(finding)
     where = f"file={_property(words.shown_path(place.source or ''))},line={place.line}," if place else _where(report)
-    fixes = "".join(f"\nfix: {fix.title}" for fix in finding.fixes)
+    fixes = "".join(f"\n{_fix(fix)}" for fix in finding.fixes)
     title = _property(f"{finding.code} {finding.name}")
     return f"::{COMMANDS[finding.severity]} {where}title={title}::{_message(finding.message + fixes)}"
+
+
+def _fix(fix: Fix) -> str:
+    copied = "; ".join(words.copied(fix))
+    return f"fix: {fix.title}{f': {copied}' if copied else ''}"
 
 
 def _where(report: Report) -> str:

@@ -48,6 +48,7 @@ def _finding(finding: Finding) -> list[str]:
         who = words.applied(fix)
         lines += ["", f"Fix{f' ({who})' if who else ''}: {escaped(fix.title)}"]
         lines += ["", *fenced("\n".join(copied))] if copied else []
+        lines += ["", f"Side effects: {escaped(fix.side_effects)}"] if fix.side_effects else []
     return [*lines, *(["", finding.url] if finding.url else [])]
 
 

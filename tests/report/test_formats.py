@@ -468,6 +468,9 @@ def test_junit_is_not_green_where_nothing_was_judged() -> None:
 def test_github_annotates_the_line_and_escapes_what_would_end_the_command() -> None:
     lines = report.renderer("github")(REPORT).splitlines()
     assert lines[0].startswith("::error file=run.sh,line=7,title=RLD202 token-budget-below-context::max_num_batched")
+    assert lines[0].endswith(
+        "fix: raise the token budget to the context length: " + str(BUDGET.fixes[0].edits[0].spelled)
+    )
     assert lines[1].endswith("older than verl asks for,%0Awhich is a 100%25 guess")
     assert lines[2] == "rldoctor: 1 error, 1 warning; 1 passed, 1 not checked, 1 not applicable, 1 crashed"
     place = Evidence(text="verl", source="run.sh", line=2)
@@ -481,7 +484,7 @@ def test_markdown_and_html_hold_the_fix() -> None:
     for name in ("markdown", "html"):
         text = report.renderer(name)(REPORT)
         assert "actor_rollout_ref.rollout.max_num_batched_tokens=10240" in text
-        assert "RLD105" in text
+        assert "RLD105" in text and "ore activation memory during prefill" in text, name
 
 
 FOREIGN = (
