@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -171,6 +173,17 @@ def test_what_the_tour_shows_is_what_is_printed(
         printed = " ".join(re.sub("─+", "", run(*shlex.split(given)[1:], *more, cwd=tmp_path).stdout).split())
         for part in filter(None, (" ".join(part.split()) for part in re.split(r"(?m)^\.\.\.$", text))):
             assert part in printed
+
+
+def test_the_picture_of_a_report_shows_what_is_printed(tmp_path: Path) -> None:
+    """Save for line breaks; `python scripts/report_picture.py` draws it anew."""
+    drawn = runpy.run_path(str(ROOT / "scripts" / "report_picture.py"))
+    (tmp_path / drawn["FILE"]).write_text(drawn["LAUNCH"])
+    (tmp_path / "machine.json").write_text(json.dumps(drawn["MACHINE"]))
+    done = run("check", drawn["FILE"], "--assume", "machine.json", "--level", "static", cwd=tmp_path)
+    picture = (ROOT / "docs" / "report.svg").read_text()
+    shown = "".join(html.unescape(text) for text in re.findall(r">([^<>]*)</text>", picture))
+    assert "".join(shown.partition("machine.json")[2].split()) == "".join(done.stdout.split())
 
 
 @pytest.mark.engine
