@@ -106,6 +106,10 @@ def _starter(plan: RolloutPlan) -> str:
     return step.key if step is not None and step.key in _ONE_A_NODE else "srun"
 
 
+def _one_a_node(plan: RolloutPlan, launcher: str, nodes: int, title: str) -> Fix:
+    return Fix(title=title, commands=(f"{_ONE_A_NODE[_starter(plan)].format(nodes=nodes)} {launcher} ...",))
+
+
 @check.declared(needs=["plan.scheduler.slots", "plan.scheduler.step_tasks"])
 def slots_of_the_hosts(case: Case) -> Iterator[Finding | Reach]:
     """Open MPI starts no more ranks than the hosts have slots."""
@@ -141,12 +145,7 @@ def launchers_that_srun_starts(case: Case) -> Iterator[Finding | Reach]:
         f"{_starter(plan)} starts {tasks} {launcher}{'s' if tasks > 1 else ''}, and they wait for {nodes}: one on each "
         "node",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.step_nodes", "process.nnodes", "process.nproc"),
-        fixes=(
-            Fix(
-                title=f"start one {launcher} on each of the {nodes} nodes",
-                commands=(f"{_ONE_A_NODE[_starter(plan)].format(nodes=nodes)} {launcher} ...",),
-            ),
-        ),
+        fixes=(_one_a_node(plan, launcher, nodes, f"start one {launcher} on each of the {nodes} nodes"),),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",
     )
 
@@ -169,12 +168,7 @@ def a_launcher_for_every_task(case: Case) -> Iterator[Finding | Reach]:
         f"{_starter(plan)} starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the "
         f"{nodes * devices} devices{'' if meets else ', and all but the first find its port taken'}",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.tasks_per_node", "process.nproc", "scheduler.gpus"),
-        fixes=(
-            Fix(
-                title=f"start one {launcher} on a node, which starts the processes",
-                commands=(f"{_ONE_A_NODE[_starter(plan)].format(nodes=nodes)} {launcher} ...",),
-            ),
-        ),
+        fixes=(_one_a_node(plan, launcher, nodes, f"start one {launcher} on a node, which starts the processes"),),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",
     )
 

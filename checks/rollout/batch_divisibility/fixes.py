@@ -84,6 +84,10 @@ def a_part_that_divides(plan: RolloutPlan, whole: int, part: int) -> Iterator[Fi
         yield from _nearest(option, part, sizes, f"train on batches of {{}}, which divide {whole}")
 
 
+def _nearest_multiple(given: int, unit: int) -> int:
+    return max(unit, round(given / unit) * unit)
+
+
 def _nearest(option: str, given: int, sizes: list[int], title: str) -> Iterator[Fix]:
     """The one of the sizes that is nearest to what is given, the smaller of two; nothing where there is none."""
     nearest = min(sizes, key=lambda size: (abs(size - given), size), default=None)
@@ -117,7 +121,7 @@ def a_backward_batch(plan: RolloutPlan, samples: int, step: int) -> Iterator[Fix
 
 def samples_of_whole_groups(plan: RolloutPlan, samples: int, group: int) -> Iterator[Fix]:
     """The nearest number of samples that is a number of whole groups."""
-    nearest = max(group, round(samples / group) * group)
+    nearest = _nearest_multiple(samples, group)
     yield Fix.safe(
         f"sample {nearest} completions per step",
         {GENERATION: nearest},
@@ -139,7 +143,7 @@ def an_evaluation_batch(plan: RolloutPlan, whole: int, group: int) -> Iterator[F
 
 def a_training_batch(plan: RolloutPlan, batch: int, step: int) -> Iterator[Fix]:
     """The nearest batch that is a multiple of what all ranks train on in one micro step."""
-    nearest = max(step, round(batch / step) * step)
+    nearest = _nearest_multiple(batch, step)
     yield Fix.safe(
         f"train on batches of {nearest}",
         {TRAIN: nearest},

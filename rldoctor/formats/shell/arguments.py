@@ -115,16 +115,7 @@ def _option(word: Word, name: str, key: str, attached: str | None, values: list[
     if attached is None and not values and re.match(r"--no[-_]", name):
         # One half of a pair: --no-enable-x says that enable_x is false. A lone --no-... of its own is spelled the same
         # way.
-        return Native(
-            key=_key("--" + name[5:]),
-            value=False,
-            file=word.file or file,
-            line=word.line,
-            form=Form.OPTION,
-            spelled=name,
-            raw=raw,
-            group=group,
-        )
+        key, value = _key("--" + name[5:]), False
     return Native(
         key=key,
         value=value,
