@@ -96,6 +96,10 @@ def fill(value: Any, key: str, lookup: Lookup, environment: Mapping[str, Any], r
     return Filling(lookup, environment, resolvers).fill(value, key)
 
 
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
 @dataclass
 class Filling:
     """Resolves interpolations of one configuration: each value that others refer to once, and no more than
@@ -122,7 +126,7 @@ class Filling:
         for _ in range(MAX_DEPTH):
             found = _INTERPOLATION.search(text)
             if found is None:
-                return scalar(text) if value.startswith("${") and value.endswith("}") else text
+                return text
             self.steps += 1
             if self.steps > MAX_STEPS:
                 return Unresolved(value[:_SHOWN], f"more than {MAX_STEPS} interpolations")
@@ -131,7 +135,8 @@ class Filling:
                 return Unresolved(value[:_SHOWN], part.why)
             if found[0] == text:
                 return part
-            text = text[: found.start()] + ("null" if part is None else str(part)) + text[found.end() :]
+            # What stands beside something else is text: None, True and 12 are written as Python writes them.
+            text = f"{text[: found.start()]}{part}{text[found.end() :]}"
             if len(text) > MAX_TEXT:
                 return Unresolved(value[:_SHOWN], "an interpolation that grows beyond reason")
         return Unresolved(value[:_SHOWN], "an interpolation that is nested too deeply")
@@ -161,7 +166,8 @@ class Filling:
             if found is MISSING:
                 unset = Unresolved(f"${{{inner}}}", f"{parts[0]} is not set in this file")
                 found = parts[1] if len(parts) > 1 else unset
-            return scalar(found) if isinstance(found, str) else found
+            # A variable is text, and so is what stands in its place.
+            return found if found is None or isinstance(found, Unresolved) else _unquoted(str(found))
         if name == "oc.select":
             found = self.lookup(str(parts[0]))
             if found is MISSING:
