@@ -2,11 +2,11 @@
 
 What it looks for
     In a real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
-    seed of their own, are token for token the same; and engines or requests to which the launch gives different seeds
-    draw the same completions, so that the seeds have no effect; and draws of one batch that are equal more often than
-    independent ones are. In a log: in TRL's table of completions
-    (``log_completions``), in ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of each prompt are
-    the same.
+    seed of their own, are token for token the same; engines or requests to which the launch gives different seeds draw
+    the same completions, so that the seeds have no effect; draws of one batch are equal more often than independent
+    ones are; and, under ``--soak``, a request is drawn the same time after time. In a log: in TRL's table of
+    completions (``log_completions``), in ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of
+    each prompt are the same.
 
 Why it hurts
     The completions of a group get the same reward, so every advantage is 0 and nothing is learned; the run looks
@@ -62,6 +62,7 @@ from ..observed.rollout import (
     rollouts,
     runs,
 )
+from ..observed.soak import repeated, soaked
 from ..observed.trends import Run, finite, mean, steps_of
 from .seeds import live as sampled
 
@@ -132,6 +133,26 @@ def draws_of_one_batch(case: Case) -> Iterator[Finding | Reach]:
             )
         count = sum(row["pairs"] for row in require(job, "pairs"))
         yield Reach(f"{count} pairs of draws from {describe(job)} are equal as often as chance makes them")
+
+
+@check.observed(needs=["observations.soak"])
+def draws_repeat_in_time(case: Case) -> Iterator[Finding | Reach]:
+    """A request without a seed is answered the same, window after window, at the end of a soak."""
+    job, windows = soaked(case)
+    reported = repeated(job, windows)
+    if reported:
+        answers = windows[-1]["fixed"]["answers"]
+        yield check.finding(
+            f"{describe(job)} draws the same completions again after {windows[-1]['cycles']} cycles of traffic",
+            grade=Grade.OBSERVED,
+            evidence=tuple(
+                Evidence(text=f"{name}: {answers[name]['token_ids']} in each of the last measures", source="soak")
+                for name in reported
+            ),
+            fixes=(Fix(title="another release of vLLM: its random numbers begin anew"),),
+        )
+    else:
+        yield Reach(f"requests without a seed are drawn anew through {windows[-1]['cycles']} cycles")
 
 
 @check.observed(needs=["plan", "observations.seeds"])

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from rldoctor.api import Case, Evidence, NotChecked, Reach
 from rldoctor.api.memory import GIB
 
-from .rollout import Job, records
+from .agreement import Noise, difference, noise_of
+from .rollout import NEVER, Job, log_probability, records, require
+from .traces import faults
 
 # The first part of a soak fills caches and allocator pools; what counts comes after it.
 WARM_UP = 1 / 3
@@ -23,6 +25,8 @@ CERTAIN = 8.0
 # and stay.
 MOST_RISE, LASTING = 0.7, 0.5
 MIB = 1 << 20
+# What the names of requests begin with that are drawn anew each time.
+DRAWN = "drawn"
 
 
 @dataclass(frozen=True)
@@ -148,19 +152,107 @@ def reach(windows: Sequence[Mapping[str, Any]], seen: Sequence[Trend]) -> Reach:
     return Reach(f"no growth over {went} of {steady}")
 
 
-def canary(window: Mapping[str, Any]) -> str:
-    """What a window's greedy request was answered, with how many log-probabilities where not every token has one."""
-    tokens, told = window["canary"]["token_ids"], window["canary"]["logprobs"]
-    count = len(told) - told.count(None)
-    return f"token ids {tokens}" + (f", {count} log-probabilities" if count < len(tokens) else "")
+@dataclass(frozen=True)
+class Turn:
+    """Requests that are the same every time, and are answered otherwise from some window on: how many ``requests`` came
+    before, after which ``cycles`` they were answered as ever and otherwise, both answers by request, and those of them
+    whose answer was another one's before."""
+
+    requests: int
+    cycles: tuple[int, int]
+    answers: Mapping[str, tuple[str, str]]
+    others: tuple[str, ...]
 
 
-def turned(windows: Sequence[Mapping[str, Any]]) -> int | None:
-    """The window, from 0, from which on the greedy request was answered otherwise than before; None where it was not,
-    or was at times, as rounding may have it."""
-    answers = [canary(window) for window in windows]
-    turn = next((number for number, answer in enumerate(answers) if answer != answers[0]), len(answers))
-    return turn if 0 < turn < len(answers) - 1 and answers[0] not in answers[turn:] else None
+def turned(job: Job, windows: Sequence[Mapping[str, Any]]) -> Turn | None:
+    """None where nothing turned, or did so at times, as rounding may have it."""
+    first, noise = _answers(require(job, "first")), _noise(job)
+    played = [_answers(window["fixed"]) for window in windows]
+    since = {name: _since([answers.get(name) for answers in played], ever, noise) for name, ever in first.items()}
+    turns = {name: at for name, at in since.items() if at is not None}
+    if not turns:
+        return None
+    at = min(turns.values())
+    changed = {name: (first[name], played[at].get(name)) for name, turn in turns.items() if turn == at}
+    return Turn(
+        requests=sum(window["requests"] for window in windows[:at]),
+        cycles=(windows[at - 1]["cycles"] if at else 0, windows[at]["cycles"]),
+        answers={name: (str(ever), str(now or "no answer")) for name, (ever, now) in changed.items()},
+        others=tuple(name for name, (_, now) in changed.items() if now and _of_another(name, now, first)),
+    )
+
+
+def repeated(job: Job, windows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Requests without a seed that were answered the same in the last three windows, where chance makes that next to
+    impossible."""
+    require(job, "first")
+    last = [window["fixed"]["answers"] for window in windows[-3:]]
+    drawn = [name for name in last[-1] if name.startswith(DRAWN)]
+    return [
+        name
+        for name in drawn
+        if all(answers.get(name, {}).get("token_ids") == last[-1][name]["token_ids"] for answers in last)
+        and (len(last) - 1) * (log_probability(last[-1][name]) or 0.0) < NEVER
+    ]
+
+
+def traffic_faults(job: Job, windows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], list[str]] | None:
+    """The first window whose fixed requests met what one caller must never see, with a line each."""
+    require(job, "first")
+    return next(((window, told) for window in windows if (told := list(faults(window["fixed"])))), None)
+
+
+class _Answer(NamedTuple):
+    """What must come again."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[Any, ...]
+    end: str | None
+
+    @property
+    def told(self) -> int:
+        return len(self.logprobs) - self.logprobs.count(None)
+
+    def as_ever(self, ever: _Answer, noise: Noise | None) -> bool:
+        if (self.tokens, self.told, self.end) != (ever.tokens, ever.told, ever.end):
+            return False
+        numbers = [one for one in zip(self.logprobs, ever.logprobs, strict=True) if None not in one]
+        return noise is None or not numbers or not difference(*zip(*numbers, strict=True)).beyond(noise)
+
+    def __str__(self) -> str:
+        short = f", {self.told} log-probabilities" if self.told < len(self.tokens) else ""
+        whole = f" of {sum(self.logprobs):.6g} in all" if self.logprobs and not short else ""
+        return f"token ids {list(self.tokens)}{whole}{short}, finish reason {self.end}"
+
+
+def _answers(trace: Mapping[str, Any]) -> dict[str, _Answer]:
+    """Of the requests that are not drawn anew and run to their end."""
+    return {
+        name: _Answer(tuple(answer["token_ids"]), tuple(answer["logprobs"]), answer["finish_reason"])
+        for name, answer in trace["answers"].items()
+        if not name.startswith(DRAWN) and not answer["aborted"]
+    }
+
+
+def _noise(job: Job) -> Noise | None:
+    """What rounding explains; None where there are no figures, and token ids alone tell."""
+    try:
+        return noise_of(job)
+    except NotChecked:
+        return None
+
+
+def _since(answers: Sequence[_Answer | None], ever: _Answer, noise: Noise | None) -> int | None:
+    """From which window on, to the end and in two at least, an answer is another one."""
+    wrong = [answer is None or not answer.as_ever(ever, noise) for answer in answers]
+    turn = len(wrong) - next((n for n, one in enumerate(reversed(wrong)) if not one), len(wrong))
+    return turn if turn < len(wrong) - 1 and not any(wrong[:turn]) else None
+
+
+def _of_another(name: str, now: _Answer, first: Mapping[str, _Answer]) -> bool:
+    """Whether an answer, or what there is of it, was another request's before."""
+    fits = [one for one, ever in first.items() if now.tokens and now.tokens == ever.tokens[: len(now.tokens)]]
+    return bool(fits) and name not in fits
 
 
 def _settled(windows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -7,7 +7,8 @@ What it looks for
     worker while traffic ran, and requests of a single caller that are lost, mixed up, answered twice or go on after
     they were aborted; answers of a batch that are missing or stand beside another request's prompt. Under ``--soak``:
     free KV blocks that become fewer cycle by cycle, files, sockets, threads, processes and shared memory that become
-    more, steps that take longer.
+    more, steps that take longer, and requests, the same every time, that from some cycle on get each other's answers or
+    go on after they were aborted.
 
 Why it hurts
     The engine's process dies in the middle of a run; the trainer sees ``EngineDeadError`` or waits.
@@ -53,7 +54,7 @@ from ..exceptions import places, root_of
 from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
-from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, trend
+from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, traffic_faults, trend, turned
 from ..observed.traces import beyond_the_budget, faults, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
@@ -129,6 +130,22 @@ def slows_down(case: Case) -> Iterator[Finding | Reach]:
         )
     else:
         yield Reach(f"steps of {steps.said(min(steps.values))} to {steps.said(max(steps.values))}")
+
+
+@check.observed(needs=["observations.soak"])
+def goes_wrong_in_time(case: Case) -> Iterator[Finding | Reach]:
+    """Requests that are the same every time lose their answers, or get each other's, from some cycle on."""
+    job, windows = soaked(case)
+    turn, met = turned(job, windows), traffic_faults(job, windows)
+    reported = [f"{name}: {turn.answers[name][1]}, another's answer" for name in turn.others] if turn else []
+    cycles = turn.cycles[1] if reported and turn else 0
+    if met is not None and not reported:
+        reported, cycles = met[1], met[0]["cycles"]
+    if reported:
+        what = f"requests of a single caller after {cycles} cycles: {len(reported)} faults"
+        yield _mixed_up(case, job, what, reported, "soak")
+    else:
+        yield Reach(f"fixed requests kept their own answers through {windows[-1]['cycles']} cycles")
 
 
 @check.observed(needs=["observations.rollout"])

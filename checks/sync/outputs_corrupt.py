@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, Reach, Severity
+from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
 from ..observed import answers
 from ..observed.agreement import masked
@@ -50,7 +50,7 @@ from ..observed.rollout import (
     rollouts,
     runs,
 )
-from ..observed.soak import canary, soaked, turned
+from ..observed.soak import soaked, turned
 
 check = Check("RLD404", "outputs-corrupt", __doc__)
 
@@ -83,21 +83,24 @@ def no_numbers(case: Case) -> Iterator[Finding | Reach]:
 
 @check.observed(needs=["observations.soak"])
 def turns(case: Case) -> Iterator[Finding | Reach]:
-    """One greedy request is answered otherwise from some cycle on, while its weights are the same."""
+    """Requests that are the same every time are answered otherwise from some cycle on, with the same weights."""
     job, windows = soaked(case)
-    turn = turned(windows)
+    turn = turned(job, windows)
     if turn is None:
-        yield Reach(f"a greedy request is answered alike through {windows[-1]['cycles']} cycles")
+        count = len(require(job, "first")["answers"])
+        yield Reach(f"{count} fixed requests are answered alike through {windows[-1]['cycles']} cycles")
         return
-    before, after = windows[turn - 1], windows[turn]
-    requests = sum(window["requests"] for window in windows[:turn])
+    if turn.others:
+        raise NotApplicable("requests get each other's answers (RLD220)")
+    name, (before, after) = next(iter(turn.answers.items()))
     yield check.finding(
-        f"{describe(job)} answers a greedy request otherwise after {requests} requests, with the same weights",
+        f"{describe(job)} answers requests otherwise after {turn.requests} requests, with the same weights "
+        f"({', '.join(turn.answers)})",
         severity=Severity.WARNING,
         grade=Grade.OBSERVED,
-        evidence=(
-            Evidence(text=f"{canary(before)} after {before['cycles']} cycles", source="soak"),
-            Evidence(text=f"{canary(after)} after {after['cycles']} cycles", source="soak"),
+        evidence=tuple(
+            Evidence(text=f"{name}: {said} after {cycles} cycles", source="soak")
+            for said, cycles in zip((before, after), turn.cycles, strict=True)
         ),
         fixes=_fixes(job),
     )

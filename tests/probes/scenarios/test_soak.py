@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rldoctor_checks.devices import completions_identical
 from rldoctor_checks.processes import failure_unrecognised, host_memory
 from rldoctor_checks.rollout import engine_internal
 from rldoctor_checks.sync import outputs_corrupt
@@ -24,7 +25,7 @@ from tests.plans import case
 SHORT = case(lengths__prompt=64, lengths__response=16, engine__max_model_len=256).plan
 SERVES_ADAPTERS = case(engine__enable_lora=True, lora__rank=8, engine__enable_sleep_mode=True).plan
 MIB = 1 << 20
-CHECKS = (host_memory.check, engine_internal.check, outputs_corrupt.check)
+CHECKS = (host_memory.check, engine_internal.check, outputs_corrupt.check, completions_identical.check)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,31 @@ def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: Callable[..., C
     assert 0.7 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 1.5
 
 
+def fixed(drawn: int = 0) -> dict[str, Any]:
+    """The requests that are the same every time, answered as they ought to be."""
+    told = {"greedy 1": [1, 2, 3], "greedy 2": [4, 5, 6], "aborted": [7, 8], "drawn 1": [drawn, 9, 9]}
+    answers = {
+        name: {
+            "token_ids": tokens,
+            "logprobs": [-9.0] * len(tokens),
+            "finish_reason": None if name == "aborted" else "length",
+            "aborted": name == "aborted",
+            "aborted_at": 2 if name == "aborted" else None,
+            "wrong_prompt": False,
+        }
+        for name, tokens in told.items()
+    }
+    return {"answers": answers, "strangers": [], "twice": [], "steps": 3}
+
+
+def broken(change: Callable[[dict[str, Any]], object], since: int = 5) -> Case:
+    """A soak whose fixed requests are answered as ``change(answers)`` has it from some window on."""
+    reported = windows(host=[900.0 * MIB] * 12)
+    for row in reported.observations["soak"]["traffic"]["records"]["windows"][since:]:
+        change(row["fixed"]["answers"])
+    return reported
+
+
 def windows(**series: list[float]) -> Case:
     """A soak of three cycles a window in which these quantities went so."""
     count = len(next(iter(series.values())))
@@ -107,14 +133,14 @@ def windows(**series: list[float]) -> Case:
             "seconds": 10.0 * i,
             "cycles": 3 * i,
             "requests": 36,
-            "canary": {"token_ids": [1, 2], "logprobs": [-1.0, -1.0]},
+            "fixed": fixed(drawn=i),
         }
         for i in range(1, count + 1)
     ]
     for name, values in series.items():
         for row, value in zip(rows, values, strict=True):
             row[name] = value
-    job = {"ended": "done", "boot": "miniature", "records": {"windows": rows}}
+    job = {"ended": "done", "boot": "miniature", "records": {"first": fixed(), "windows": rows}}
     return replace(Case(), observations={"soak": {"traffic": job}})
 
 
@@ -157,22 +183,55 @@ def test_steps_that_take_longer() -> None:
 
 
 def test_an_answer_that_turns_is_told_with_the_requests_before_it() -> None:
-    turned = windows(host=[900.0 * MIB] * 12)
-    rows = turned.observations["soak"]["traffic"]["records"]["windows"]
-    rows[5]["canary"] = {"token_ids": [1, 3], "logprobs": [-1.0, -2.0]}
-    assert found(turned) == []  # once is rounding
-    for row in rows[5:]:
-        row["canary"] = {"token_ids": [1, 3], "logprobs": [-1.0, -2.0]}
-    (said,) = found(turned)
-    assert "answers a greedy request otherwise after 180 requests" in said
+    reported = broken(lambda answers: answers["greedy 1"].update(token_ids=[1, 3, 3]))
+    (said,) = found(reported)
+    assert "answers requests otherwise after 180 requests, with the same weights (greedy 1)" in said
+    rows = reported.observations["soak"]["traffic"]["records"]["windows"]
+    rows[9]["fixed"] = fixed()
+    assert found(reported) == []  # at times is rounding
 
 
 def test_log_probabilities_that_are_missing_from_some_cycle_on_are_another_answer() -> None:
-    silent = windows(host=[900.0 * MIB] * 12)
-    for row in silent.observations["soak"]["traffic"]["records"]["windows"][5:]:
-        row["canary"] = {"token_ids": [1, 2], "logprobs": [None, None]}
+    silent = broken(lambda answers: answers["greedy 1"].update(logprobs=[None] * 3))
     (one,) = judge_one(outputs_corrupt.check, silent).findings
-    assert one.evidence[1].text == "token ids [1, 2], 0 log-probabilities after 18 cycles"
+    assert one.evidence[1].text == (
+        "greedy 1: token ids [1, 2, 3], 0 log-probabilities, finish reason length after 18 cycles"
+    )
+
+
+def test_log_probabilities_that_drift_beyond_rounding_are_another_answer() -> None:
+    drifted = broken(lambda answers: answers["greedy 1"].update(logprobs=[-9.01] * 3))
+    records = drifted.observations["soak"]["traffic"]["records"]
+    assert found(drifted) == []  # without figures for the noise token ids alone tell
+    records["engine"] = {"dtype": "bfloat16", "device": "cuda"}
+    assert found(drifted) == []
+    records["engine"] = {"dtype": "float32", "device": "cpu"}
+    (one,) = judge_one(outputs_corrupt.check, drifted).findings
+    assert "of -27.03 in all" in one.evidence[1].text
+
+
+def test_requests_that_get_each_others_answers_from_some_cycle_on_are_one_finding() -> None:
+    def swap(answers: dict[str, Any]) -> None:
+        # While the other's went on when this one ended.
+        answers["greedy 1"]["token_ids"], answers["greedy 2"]["token_ids"] = [4, 5], [1, 2, 3]
+
+    (said,) = found(broken(swap))
+    assert "loses or mixes up requests of a single caller after 18 cycles: 2 faults" in said
+
+
+def test_an_abort_that_is_ignored_from_some_cycle_on() -> None:
+    (said,) = found(broken(lambda answers: answers["aborted"].update(token_ids=[7] * 16)))
+    assert "after 18 cycles: 1 faults" in said
+
+
+def test_what_is_drawn_again_and_again_is_not_drawn() -> None:
+    (said,) = found(broken(lambda answers: answers["drawn 1"].update(token_ids=[5, 5, 5])))
+    assert "draws the same completions again after 36 cycles" in said
+    # A sure model repeats itself.
+    sure = {"token_ids": [5, 5, 5], "logprobs": [-0.01] * 3}
+    assert found(broken(lambda answers: answers["drawn 1"].update(sure))) == []
+    # Once is chance, or what a window before it was as well.
+    assert found(broken(lambda answers: answers["drawn 1"].update(token_ids=[5, 5, 5]), since=10)) == []
 
 
 def test_an_engine_that_breaks_is_told_with_the_requests_before_it() -> None:

@@ -7,8 +7,8 @@ Records: ``played`` (``cycles`` and ``requests`` so far, ``parts`` of a cycle), 
 since the start, ``cycles`` so far, what is ``held`` (see there; ``shared`` are files in ``/dev/shm``), ``device``
 memory in bytes (None without a device), ``free_blocks`` of the KV cache while nothing runs (None where the engine does
 not tell), ``requests`` played, of them ``aborted`` and ``unfinished``, ``tokens`` sampled in it, ``step`` (the time of
-its quicker steps in seconds) and ``longest_step``, ``canary`` (one greedy request: ``token_ids``, ``logprobs``);
-``unread`` (parts of a cycle that could not be played, and why), ``reach``."""
+its quicker steps in seconds) and ``longest_step``, ``fixed`` (see :func:`_fixed`, after this window); ``first`` (the
+same after the first cycle), ``unread`` (parts of a cycle that could not be played, and why), ``reach``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,17 @@ ROUND = 12
 # Of these lengths, one of the longest: another would be done before it is aborted.
 LENGTHS, ABORTED = 3, 9
 SPACING = 2
-CANARY = {"temperature": 0.0, "max_tokens": 16, "logprobs": 1, "ignore_eos": True}
+# Requests that are the same every time, of different lengths, so that some end while others go on.
+FIXED_PROMPT, FIXED_TOKENS, FIXED_ABORTED = 24, 16, 4
+FIXED: dict[str, dict[str, Any]] = {
+    "greedy 1": {"temperature": 0.0, "max_tokens": FIXED_TOKENS},
+    "greedy 2": {"temperature": 0.0, "max_tokens": FIXED_TOKENS - 3},
+    "greedy 3": {"temperature": 0.0, "max_tokens": FIXED_TOKENS - 6},
+    "seeded": {"seed": 11},
+    "aborted": {"temperature": 0.0},
+    "drawn 1": {},
+    "drawn 2": {},
+}
 # A tenth of the steps is quicker than what stands for all of them: what others do on the machine slows down the rest.
 QUICK = 0.1
 Part = Callable[[int], None]
@@ -38,12 +48,14 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     began, life = time.monotonic(), _Life(running, arguments)
     due = [arguments["seconds"] * (i + 1) / arguments["windows"] for i in range(arguments["windows"])]
     windows: list[dict[str, Any]] = []
+    traces = [life.cycle()]
+    running.record("first", _fixed(running))
     while due:
-        traces: list[Trace] = []
         while not traces or time.monotonic() - began < due[0]:
             traces.append(life.cycle())
         due = [moment for moment in due if moment > time.monotonic() - began]
         windows.append(life.window(traces, time.monotonic() - began))
+        traces = []
         running.record("windows", windows)
         running.record(
             "reach",
@@ -91,7 +103,7 @@ class _Life:
 
     def window(self, traces: list[Trace], seconds: float) -> dict[str, Any]:
         answers = [answer for trace in traces for answer in trace.answers.values()]
-        (canary,) = self.running.generate({"canary": (self.running.prompt(32), CANARY)})
+        fixed = _fixed(self.running)
         held.settle()
         steps, self.steps = sorted(self.steps), []
         return {
@@ -107,7 +119,7 @@ class _Life:
             "tokens": sum(len(answer["token_ids"]) for answer in answers),
             "step": round(steps[int(len(steps) * QUICK)], 6) if steps else None,
             "longest_step": max(trace.longest_step for trace in traces),
-            "canary": {name: canary[name] for name in ("token_ids", "logprobs")},
+            "fixed": fixed,
         }
 
     def _time_steps(self) -> None:
@@ -134,6 +146,24 @@ def _arrival(running: RunningEngine, name: int, place: int, arguments: dict[str,
         at=place * SPACING,
         abort_after=max(1, response // 2) if place == ABORTED else None,
     )
+
+
+def _fixed(running: RunningEngine) -> dict[str, Any]:
+    """The requests that are the same every time, in the same steps, with nothing in the prefix cache: a
+    :class:`traffic.Trace`. What was drawn has no seed and one prompt for all."""
+    running.engine.reset_prefix_cache()
+    usual = {"temperature": 1.0, "max_tokens": FIXED_TOKENS, "logprobs": 1, "ignore_eos": True}
+    arrivals = [
+        Arrival(
+            name=name,
+            prompt=running.prompt(FIXED_PROMPT, salt=0 if name.startswith("drawn") else place),
+            parameters={**usual, **asked},
+            at=place,
+            abort_after=FIXED_ABORTED if name == "aborted" else None,
+        )
+        for place, (name, asked) in enumerate(FIXED.items())
+    ]
+    return drive(running, arrivals).plain()
 
 
 def _update(running: RunningEngine, _: Any) -> Part:
