@@ -14,7 +14,12 @@ Row = Mapping[str, Any]
 
 # Rows that show whether answers belong to their requests; the others are about the parameter of that name.
 ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
-RESTS_ON = {"include_stop_str_in_output": ("stop",), "min_tokens": ("stop_token_ids", "stop", "logit_bias")}
+RESTS_ON = {
+    "include_stop_str_in_output": ("stop",),
+    "min_tokens": ("stop_token_ids", "stop", "logit_bias"),
+    # Where a grammar is at its end, one of the model's ends has to stop the answer.
+    **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids",)),
+}
 
 
 def rows(job: Job) -> list[Row]:

@@ -73,10 +73,11 @@ def _lengths(longest: int, count: int) -> list[int]:
 
 def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, list[int]]:
     """All but the first and the last end one token before a block of the KV cache is full, at its end, or one behind
-    it."""
+    it; two neighbours are of one length, which nothing but their tokens tells apart."""
     first, *inner, last = _lengths(max(arguments["prompt"], SHORTEST), arguments["requests"])
     block = running.block
     borders = [max(length // block, 1) * block + i % 3 - 1 for i, length in enumerate(inner)]
+    borders[-1:] = borders[-2:-1] or borders[-1:]
     lengths = [first, *(min(length, last) for length in borders), last]
     return {f"plain {i}": running.prompt(length, salt=i) for i, length in enumerate(lengths)}
 

@@ -28,9 +28,11 @@ ORDERED = "the order of answers"
 ORDER, LEAST, MOST = 6, 3, 6
 LONGEST_TEXT, TEXTS = 48, 4
 # Strings that no text of two letters has.
-NEVER = ("#!", "?+")
+NEVER = ("#!", "?+", "~&")
 # Tokens of a long prompt, which engines and tokenizers may cut.
 LONG = 1024
+# Several completions of a request, which a greedy one may not ask for: the bias leaves nothing to draw.
+SIBLINGS = {"n": 2, "temperature": 1.0}
 TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
 # What a grammar is called, by release: vLLM 0.11 and later, and the ones before.
 GRAMMARS = (("structured_outputs", "StructuredOutputsParams"), ("guided_decoding", "GuidedDecodingParams"))
@@ -78,15 +80,15 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     ]
     one, other = tokens[ORDER:] if len(tokens) == ORDER + 2 else (tokens[0], tokens[-1])
     requests += [
-        _request("n", 3, one, {"n": 3, "temperature": 1.0, "max_tokens": 2}, [one, one]),
+        _request("n", 3, one, {**SIBLINGS, "n": 3, "max_tokens": 2}, [one, one]),
         _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
         _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop", one),
-        # Of two stop tokens the second comes.
+        # Of three stop tokens the one in the middle comes.
         _request(
             "stop_token_ids",
-            [other, one],
+            [other, one, tokens[0]],
             one,
-            {"stop_token_ids": [other, one], "max_tokens": MOST},
+            {"stop_token_ids": [other, one, tokens[0]], "max_tokens": MOST, **SIBLINGS},
             [one],
             "stop",
             one,
@@ -95,6 +97,7 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     # The prompt ends with the stop token, as a chat template may have it: that does not stop the answer.
     least = {**_request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop"), "behind": one}
     least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
+    least["parameters"].update(SIBLINGS)
     requests.append(least)
     if isinstance(end, int) and end < running.vocabulary:
         requests.append(_request("ignore_eos", True, end, {"max_tokens": LEAST}, [end] * LEAST))
@@ -176,10 +179,11 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             about = "include_stop_str_in_output" if included else "stop"
             for got in _drawn(running, list(pair), given):
                 rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, stop, included)))
-        # Of two stop strings the second comes; one of the other case never does.
-        never = next((text for text in NEVER if text not in stop), NEVER[0])
-        others = [[never, stop], *([[stop.swapcase()]] if stop != stop.swapcase() else [])]
-        asked = [(list(pair), strings) for strings in others]
+        # Of three stop strings the one in the middle comes; one of the other case never does.
+        before, behind = ([text for text in NEVER if text not in stop] * 2)[:2]
+        asked = [(list(pair), [before, stop, behind], stop)]
+        if stop != stop.swapcase():
+            asked.append((list(pair), [stop.swapcase()], stop.swapcase()))
         # Releases differ in whether the token that makes up the least number may end it.
         text = str(tokenizer.decode([pair[0]]))
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
@@ -191,10 +195,11 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         # One that begins and ends within a token.
         word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
         if word is not None and word not in pair:
-            asked.append(([pair[0], word], [str(tokenizer.decode([word]))[1:-1]]))
-        for allowed, strings in asked:
+            within = str(tokenizer.decode([word]))[1:-1]
+            asked.append(([pair[0], word], [within], within))
+        for allowed, strings, coming in asked:
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
-                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, strings[-1], False)))
+                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, coming, False)))
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
         for skipped in (True, False):

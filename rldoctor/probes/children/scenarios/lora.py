@@ -4,7 +4,8 @@ under another, refused above the limit, kept from requests that ask for none.
 Arguments: ``rank`` and ``alpha`` of the adapters, ``targets`` (names of modules, or None for all linear layers of
 attention and feed-forward), ``limit`` (the engine's ``max_lora_rank``), ``response`` (tokens). Records: ``trainer`` (or
 ``unread`` says why there is none), ``adapters`` (``modules``, ``rank``, ``alpha``, ``strength``), ``rows`` (by ``case``
-- ``none``, ``first`` adapter, ``renewed``, another one under its name, number and path, ``second`` under others,
+- ``none``, ``first`` adapter, ``renewed``, one of half the rank under its name, number and path, ``second`` under
+others, several completions of each request,
 ``none again`` after them and, off the CPU, ``beside``, without one in a batch with the second; those of the second
 once more as prompts, those of the last two once more in a batch of both - ``token_ids``,
 ``engine``, and from the trainer ``base``, ``first``, ``renewed``, ``second``, and ``unscaled`` for the first without
@@ -23,6 +24,8 @@ from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 REQUESTS = 3
+# Of each request with the last adapter: a trainer asks for groups.
+COMPLETIONS = 2
 # Blocks that each prompt fills: what one adapter has left in the prefix cache no other may take. The last one fills
 # more of them: kernels of adapters differ by the tokens of a step.
 BLOCKS, LONG = 2, 512
@@ -48,7 +51,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     rank, alpha = arguments["rank"], arguments["alpha"]
     plain = _sampled(running, arguments, None)
     first, strength = _moving(trainer, base, modules, rank, alpha / rank, plain)
-    made = {"first": first, **{n: make_adapter(base, modules, rank, strength, seed=s) for n, s in OTHERS.items()}}
+    # What a larger adapter has left in its place is not the next one's.
+    ranks = {"first": rank, "renewed": max(rank // 2, 1), "second": rank}
+    others = {name: make_adapter(base, modules, ranks[name], strength, seed=seed) for name, seed in OTHERS.items()}
+    made = {"first": first, **others}
     reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
     running.record("adapters", reported)
     found, requests = {"none": plain}, {}
@@ -59,8 +65,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             # As trainers do that keep one name for all their updates.
             running.engine.llm_engine.remove_lora(number)
             running.engine.reset_prefix_cache()
-        request = lora_request(served, number, write_adapter(Path(f"adapter-{served}"), adapter, rank, alpha))
-        found[name] = _sampled(running, arguments, request)
+        own = ranks[name]
+        folder = write_adapter(Path(f"adapter-{served}"), adapter, own, alpha * own / rank)
+        request = lora_request(served, number, folder)
+        found[name] = _sampled(running, arguments, request, COMPLETIONS if name == "second" else 1)
         requests[name] = request
     both = list(OTHERS) * REQUESTS
     for name, row in zip(both, _sampled(running, arguments, [requests[name] for name in both])):  # noqa: B905
@@ -176,20 +184,23 @@ def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> list[int]:
     return [min(count, most) for count in (*[BLOCKS * running.block + 8] * (REQUESTS - 1), LONG)]
 
 
-def _sampled(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
+def _sampled(
+    running: RunningEngine, arguments: dict[str, Any], adapter: Any, completions: int = 1
+) -> list[dict[str, Any]]:
     """Answers with one adapter for all prompts, or with as many as there are in a list."""
     from vllm import SamplingParams
 
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
+    given["n"] = completions
     counts = _prompts(running, arguments)
     many = len(adapter) if isinstance(adapter, list) else len(counts)
     prompts = [running.prompt(counts[i % len(counts)], salt=i) for i in range(many)]
     asked = [{"prompt_token_ids": prompt} for prompt in prompts]
     outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
-    reported = [row for output in outputs for row in rows("lora", given, output)]
     return [
         {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
-        for prompt, row in zip(prompts, reported)  # noqa: B905 - Python 3.9
+        for prompt, output in zip(prompts, outputs)  # noqa: B905 - Python 3.9
+        for row in rows("lora", given, output)
     ]
 
 
