@@ -18,7 +18,7 @@ from .answers import not_applied, not_greedy, require_own
 from .rollout import Job, records, require, runs
 
 # Of a healthy engine: one run in a million. The tests of a run are never more than ``TESTS``.
-ALARMS, TESTS = 1e-6, 600
+ALARMS, TESTS = 1e-6, 1000
 NATS = math.log(TESTS / ALARMS)
 # Draws that are wrong are those of an engine that ignores the parameter, unless they are as improbable for that one.
 UNLIKELY = math.log(1000)
@@ -136,7 +136,8 @@ def long(job: Job) -> list[Long]:
         told = [
             tuple(_score(name, one, row["tokens"], noise) for name, one in row[k].items()) for k in ("scores", "plain")
         ]
-        found.append(Long(row["name"], row["tokens"], *told))
+        scores, plain = told
+        found.append(Long(row["name"], row["tokens"], (*scores, *_single(row, noise)), plain))
         if found[0].wrong:
             break
     return found
@@ -148,6 +149,15 @@ def _score(name: str, one: Mapping[str, float], tokens: int, noise: Noise) -> Sc
     if one["largest"] == 1.0:  # counts
         off = max(off, _chernoff(one["observed"], one["expected"], slack)) - math.log(2)
     return Score(name, one["observed"], one["expected"], max(off, 0.0))
+
+
+def _single(row: Mapping[str, Any], noise: Noise) -> Iterator[Score]:
+    """The tokens that fit least, of all that there are: each may be the one that chance makes so. Older bundles have
+    none."""
+    for one in row.get("single", ()):
+        observed, expected = one["observed"], one["expected"]
+        off = _chernoff(observed, expected, expected * noise.largest) - math.log(row["vocabulary"])
+        yield Score(f"token {one['token']}", observed, expected, max(off, 0.0))
 
 
 def dependent(job: Job) -> list[str]:

@@ -13,6 +13,8 @@ import torch
 # Classes of ranks by the trainer's probability (from 0), and the log-probability below which all count alike.
 RANKS = {"the likeliest": (0, 1), "the second": (1, 2), "ranks 3 and 4": (2, 4), "ranks 1 to 8": (0, 8)}
 MOST_RANKS, FLOOR = 8, -6.0
+# After so many tokens random numbers might come again.
+ECHOES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 # The least likely tokens are those below the largest of these shares below which no more than this part lies: what a
 # cut, or a draw of few bits, leaves out.
 UNLIKELY, TAIL = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.015
@@ -127,6 +129,14 @@ def classes_of(logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int
     }
 
 
+def echoes_of(tokens: Sequence[int]) -> dict[str, list[list[int]]]:
+    """Classes of the token that came so many places before: random numbers that come again draw it again."""
+    return {
+        f"the token {lag} before": [*([] for _ in tokens[:lag]), *([token] for token in tokens[:-lag])]
+        for lag in ECHOES
+    }
+
+
 def scores_of(
     classes: Mapping[str, list[list[int]]],
     values: Mapping[str, torch.Tensor],
@@ -175,3 +185,27 @@ def add_scores(total: dict[str, dict[str, float]], scores: Mapping[str, Mapping[
         own = total.setdefault(name, dict.fromkeys(found, 0.0))
         for key, value in found.items():
             own[key] = max(own[key], value) if key == "largest" else own[key] + value
+
+
+class SingleTokens:
+    """How often each token of a vocabulary came in long completions, beside how often it was to come."""
+
+    WORST = 4
+
+    def __init__(self, vocabulary: int) -> None:
+        self._observed = torch.zeros(vocabulary, dtype=torch.float64)
+        self._expected = torch.zeros(vocabulary, dtype=torch.float64)
+
+    def add(self, chances: torch.Tensor, tokens: Sequence[int]) -> None:
+        """``chances`` of the tokens at their places (shape: tokens, vocabulary)."""
+        self._expected += chances.sum(dim=0, dtype=torch.float64)
+        self._observed += torch.bincount(torch.tensor(list(tokens)), minlength=len(self._observed))
+
+    def worst(self) -> list[dict[str, float]]:
+        """Those that fit least: ``token``, ``observed`` and ``expected``."""
+        off = torch.special.xlogy(self._observed, self._observed / self._expected) - self._observed + self._expected
+        found = off.topk(min(self.WORST, len(off))).indices.tolist()
+        return [
+            {"token": token, "observed": float(self._observed[token]), "expected": float(self._expected[token])}
+            for token in found
+        ]

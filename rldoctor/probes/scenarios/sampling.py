@@ -19,6 +19,8 @@ DRAWS, PATHS = 640, 160
 LONG = (88, 96)
 # The same for each penalty; fewer of a large vocabulary.
 PENALTIES, PENALTIES_OF_LARGE = (48, 32), (20, 32)
+# And of requests with seeds, whose draws are another path through an engine's sampler.
+SEEDED = (64, 64)
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
 
 
@@ -28,6 +30,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     large = basis.large_vocabulary
     penalties = PENALTIES_OF_LARGE if large else PENALTIES
     arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": penalties, "temperature": other}
+    arguments["seeded"] = penalties if large else SEEDED
     return {"sampling": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
 
 

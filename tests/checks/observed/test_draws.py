@@ -75,6 +75,25 @@ def all_findings(reported: Case) -> list[str]:
     return [finding.code for check in checks for finding in findings(check, reported)]
 
 
+def single(observed: float, expected: float = 48.0, vocabulary: int = 1000) -> list[dict[str, Any]]:
+    """Long completions that fit, but for one token."""
+    worst = [{"token": 71, "observed": observed, "expected": expected}]
+    return [{**row, "vocabulary": vocabulary, "single": worst} for row in sums()]
+
+
+def test_a_token_that_never_comes_is_named_and_chance_among_many_is_not() -> None:
+    (one,) = findings(outputs_corrupt.check, case(long=single(0.0)))
+    assert "token 71: 0 over all tokens, 48.0 expected" in one.evidence[1].text
+    assert len(findings(outputs_corrupt.check, case(long=single(140.0)))) == 1
+    for observed, expected, vocabulary in (
+        (20.0, 48.0, 1000),
+        (85.0, 48.0, 1000),
+        (0.0, 24.0, 1000),
+        (0.0, 30.0, 150_000),
+    ):
+        assert findings(outputs_corrupt.check, case(long=single(observed, expected, vocabulary))) == []
+
+
 def test_draws_that_fit_pass_and_say_what_would_have_shown() -> None:
     reported = case(setting("top_k", KEPT, drawn(KEPT)))
     assert all_findings(reported) == []

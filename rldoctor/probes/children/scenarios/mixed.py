@@ -2,12 +2,13 @@
 batch, of different lengths, so that rows move and are filled anew while others decode.
 
 What a parameter does alone is the ``sampling`` scenario's; here each token is held against the distribution of its own
-request. Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``own`` (the launch's
-parameters, or none). Records: ``trainer`` (or
-``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
-``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
-``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
-that are not as long as asked for), ``reach``."""
+request. Every other request of a kind asks for two completions, as groups do.
+
+Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``own`` (the launch's parameters, or
+none). Records: ``trainer`` (or ``unread`` says why there is none), ``kinds`` (one for each combination of parameters:
+``name``, ``requests``, ``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not
+come: ``request``, ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any),
+``lengths`` (completions that are not as long as asked for), ``reach``."""
 
 from __future__ import annotations
 
@@ -118,7 +119,12 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 tokens[:2] = ends
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
+            # Others go on for long after their rows have moved.
+            if turn % 3 == 2:
+                given["max_tokens"] = min(given["max_tokens"] + longest, running.limit - PROMPT_TOKENS)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
+            # vLLM lets a greedy request ask for one.
+            given["n"] = 1 + turn % 2 if given["temperature"] else 1
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:
@@ -154,7 +160,7 @@ def _judge(
         logits = usual.clone()
     if "ruled_out" in asked:
         logits[:, asked["ruled_out"]] = -math.inf
-    kind["requests"] += 1
+    kind["requests"] += row["index"] == 0
     kind["tokens"] += len(tokens)
     for place, token in enumerate(tokens):
         by = beyond(logits[place], asked, token)

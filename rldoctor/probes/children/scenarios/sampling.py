@@ -1,12 +1,12 @@
 """Tokens drawn after one prompt, one sampling parameter at a time, beside the distribution that the trainer's model has
 there; long completions beside what it would draw token by token; and whether seeds decide what is drawn.
 
-Arguments: ``draws`` (for each setting of one token), ``paths`` (requests of each setting of several tokens), ``long``
-and ``penalties`` (completions, and tokens of each), ``temperature`` (another one than 1). Records: ``trainer`` (see
-``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (see :func:`_row`), ``long`` (see :func:`_long`),
-``pairs`` (rows with ``name``, how many ``pairs`` of draws, how many ``equal`` and the ``chance`` of one), ``seeds``
-(rows with ``seed``, ``batch`` and ``token_ids``), ``siblings`` (the completions of one request with a seed),
-``reach``."""
+Arguments: ``draws`` (for each setting of one token), ``paths`` (requests of each setting of several tokens), ``long``,
+``penalties`` and ``seeded`` (completions, and tokens of each), ``temperature`` (another one than 1). Records:
+``trainer`` (see ``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (see :func:`_row`), ``long``
+(see :func:`_long`), ``pairs`` (rows with ``name``, how many ``pairs`` of draws, how many ``equal`` and the ``chance``
+of one), ``seeds`` (rows with ``seed``, ``batch`` and ``token_ids``), ``siblings`` (the completions of one request with
+a seed), ``reach``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from expected import FLOOR, add_scores, classes_of, distribution, penalized, scores_of
+from expected import FLOOR, SingleTokens, add_scores, classes_of, distribution, echoes_of, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
@@ -73,7 +73,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     long = [_long(running, trainer, "temperature 1", {}, arguments["long"])]
     running.record("long", long)
     for name, value in {**PENALTIES, "seed": 0}.items():
-        long.append(_long(running, trainer, name, {name: value}, arguments["penalties"]))
+        size = arguments["seeded" if name == "seed" else "penalties"]
+        long.append(_long(running, trainer, name, {name: value}, size))
         running.record("long", long)
     tokens = sum(row["tokens"] for row in long)
     count = len(rows) + len(PENALTIES)
@@ -259,13 +260,13 @@ def _long(
 ) -> dict[str, Any]:
     """Completions of many tokens, every token against the trainer's distribution at its place: ``name``,
     ``parameters``, ``tokens``, ``scores`` (see :func:`expected.scores_of`) and ``plain``, the same against the
-    distribution without the parameters."""
+    distribution without the parameters, and of all ``vocabulary`` tokens those that fit least (``single``)."""
     count, length = size
     count = max(min(count, MOST_LOGITS // (length * running.vocabulary)), 1)
     given = {"temperature": 1.0, **asked, "max_tokens": length, "ignore_eos": True, "detokenize": False}
     prompts = {f"long {n}": running.prompt(PROMPT_TOKENS, salt=200 + n) for n in range(count)}
     told: dict[str, dict[str, dict[str, float]]] = {"scores": {}, "plain": {}}
-    tokens = 0
+    tokens, single = 0, SingleTokens(running.vocabulary)
     requests = {
         one: (prompt, {**given, "seed": n} if "seed" in given else given)
         for n, (one, prompt) in enumerate(prompts.items())
@@ -274,12 +275,16 @@ def _long(
         prompt, drawn = prompts[row["request"]], row["token_ids"]
         usual = trainer.logits_of(prompt, drawn)[:-1]
         logits = penalized(usual, asked, prompt, drawn) if asked else usual
-        classes = classes_of(logits, prompt, drawn)
+        classes = {**classes_of(logits, prompt, drawn), **echoes_of(drawn)}
         values = {"log-probability": torch.log_softmax(logits, dim=-1).clamp(min=FLOOR)}
         for kind, of in (("scores", logits), *((("plain", usual),) if asked else ())):
-            add_scores(told[kind], scores_of(classes, values, torch.softmax(of, dim=-1), drawn))
+            chances = torch.softmax(of, dim=-1)
+            add_scores(told[kind], scores_of(classes, values, chances, drawn))
+            if kind == "scores":
+                single.add(chances, drawn)
         tokens += len(drawn)
-    return {"name": name, "parameters": dict(asked), "tokens": tokens, **told}
+    least = {"vocabulary": running.vocabulary, "single": single.worst()}
+    return {"name": name, "parameters": dict(asked), "tokens": tokens, **told, **least}
 
 
 def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[str, Any]]:
