@@ -236,9 +236,9 @@ def _synced(case: Case) -> Iterator[Job]:
 
 
 def _require_followed(job: Job) -> None:
-    """Raises :class:`NotApplicable` where the first update is found to be not followed: one cause, one finding."""
-    rows = [row for row in require(job, "after") if not row["seen"]]
-    if between(rows, "engine", "trainer").beyond(noise_of(job)):
+    """Raises :class:`NotApplicable` where the first update is found to be not followed, on new prompts or on those that
+    were seen before: one cause, one finding."""
+    if between(require(job, "after"), "engine", "trainer").beyond(noise_of(job)):
         raise NotApplicable("the engine does not follow the first update already")
 
 
