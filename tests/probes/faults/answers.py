@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
+
+import changes
 
 Outputs = list[Any]
 
@@ -546,3 +549,99 @@ def aborted_requests_go_on(llm: Any) -> None:
 def long_prompts_lose_their_first_token(llm: Any) -> None:
     """Prompts of more than 512 tokens begin with their second token twice."""
     _asked_otherwise(llm, lambda prompt: prompt[1:2] + prompt[1:] if len(prompt) > 512 else prompt)
+
+
+def prompt_logprobs_of_cached_prompts(llm: Any) -> None:
+    """A prompt whose log-probabilities are asked for is taken from the prefix cache all the same."""
+    from vllm.v1.request import Request
+
+    Request.get_skip_reading_prefix_cache = lambda self: False
+
+
+def end_left_out(llm: Any) -> None:
+    """The end of sequence at which an answer stops is not among its tokens."""
+    end = llm.get_tokenizer().eos_token_id
+
+    def without(completion: Any) -> None:
+        tokens = list(completion.token_ids)
+        if completion.finish_reason == "stop" and len(tokens) > 1 and tokens[-1] == end:
+            completion.token_ids = tokens[:-1]
+            if completion.logprobs:
+                completion.logprobs = completion.logprobs[:-1]
+
+    _completed_otherwise(without)
+
+
+def finish_reason_lost(llm: Any) -> None:
+    """Nothing says why an answer that is over has ended."""
+
+    def silent(outputs: Outputs) -> Outputs:
+        for completion in [one for output in outputs for one in output.outputs]:
+            completion.finish_reason = None
+        return outputs
+
+    _answered_otherwise(llm, silent)
+
+
+def a_logprob_is_no_number_at_times(llm: Any) -> None:
+    """One log-probability of two hundred is NaN."""
+    count = [0]
+
+    def spoiled(completion: Any) -> None:
+        if completion.finish_reason is None:
+            return
+        for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            count[0] += 1
+            if count[0] % 200 == 0 and token in place:
+                place[token].logprob = float("nan")
+
+    _completed_otherwise(spoiled)
+
+
+def min_tokens_not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one knows ``min_tokens``."""
+    changes.siblings(llm, lambda request: setattr(request.sampling_params, "min_tokens", 0))
+
+
+def max_tokens_of_the_longest(llm: Any) -> None:
+    """All requests of a batch may be as long as the longest."""
+    generate = llm.generate
+
+    def longest(prompts: Any, parameters: Any, *given: Any, **named: Any) -> Outputs:
+        if isinstance(parameters, list):
+            most = max(one.max_tokens for one in parameters)
+            parameters = [one.clone() for one in parameters]
+            for one in parameters:
+                one.max_tokens = most
+        return list(generate(prompts, parameters, *given, **named))
+
+    llm.generate = longest
+
+
+def last_stop_token_alone(llm: Any) -> None:
+    """Of several stop tokens only the last one counts."""
+    _ended_by("stop_token_ids", lambda ids: ids and list(ids)[-1:])
+
+
+def log_probabilities_of_the_second_prompt(llm: Any) -> None:
+    """Where two prompts of a batch are of one length, they are told each other's log-probabilities."""
+
+    def exchange(outputs: Outputs) -> Outputs:
+        told = [one for one in outputs if one.prompt_logprobs]
+        for one, other in pairwise(told):
+            if len(one.prompt_logprobs) == len(other.prompt_logprobs):
+                for place, second in zip(one.prompt_logprobs[1:], other.prompt_logprobs[1:], strict=True):
+                    first, last = next(iter(place.values())), next(iter(second.values()))
+                    first.logprob, last.logprob = last.logprob, first.logprob
+        return outputs
+
+    _answered_otherwise(llm, exchange)
+
+
+def stop_tokens_not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one stops at its stop tokens."""
+
+    def without(request: Any) -> None:
+        request.sampling_params.stop_token_ids = []
+
+    changes.siblings(llm, without)

@@ -32,3 +32,23 @@ def before_named(module: Any, change: Callable[[dict[str, Any]], dict[str, Any]]
         return given, {**named, **change(named)}
 
     module.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+def sibling(name: str) -> bool:
+    """Whether an engine's request of this name is one of several completions, and not the first of them."""
+    index, _, parent = name.partition("_")
+    return bool(parent) and index.isdigit() and int(index) > 0
+
+
+def siblings(llm: Any, change: Callable[[Any], None]) -> None:
+    """``change(request)`` before all but the first of the completions of a request reach the engine's core."""
+    core = llm.llm_engine.engine_core
+    add = core.add_request
+
+    def added(request: Any) -> Any:
+        if sibling(request.request_id):
+            request.sampling_params = request.sampling_params.clone()  # they share one
+            change(request)
+        return add(request)
+
+    core.add_request = added

@@ -380,3 +380,15 @@ def second_of_a_batch_as_the_first(llm: Any) -> None:
         told(self, mapping)
 
     changes.put(LoRAModelManager, "_set_adapter_mapping", first)
+
+
+def not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one gets its adapter."""
+    changes.siblings(llm, lambda request: setattr(request, "lora_request", None))
+
+
+def places_not_emptied(llm: Any) -> None:
+    """What a larger adapter has left of itself stays when a smaller one takes its place."""
+    from vllm.lora.layers import base_linear
+
+    changes.put(base_linear.BaseLinearLayerWithLoRA, "reset_lora", lambda self, index: None)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import changes
 import engine_facts
 import torch
 
@@ -1127,3 +1128,169 @@ def greedy_second_best_at_times(llm: Any) -> None:
         return chosen
 
     sampler.greedy_sample = best
+
+
+def top_k_of_the_largest(llm: Any) -> None:
+    """All requests of a batch get the largest ``top_k`` of those that ask for one."""
+
+    def largest(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if k is not None:
+            asked = k < logits.shape[1]
+            k = torch.where(asked, k[asked].max() if asked.any() else k, k)
+        return draw(logits, generators, k, p)
+
+    _drawn_otherwise(llm, largest)
+
+
+def cuts_united(llm: Any) -> None:
+    """A token is kept where ``top_k`` or ``top_p`` keeps it."""
+
+    def united(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        if k is not None and p is not None:
+            by_k, by_p = apply_top_k_top_p(logits.clone(), k, None), apply_top_k_top_p(logits.clone(), None, p)
+            both = ((k < logits.shape[1]) & (p < 1.0)).unsqueeze(1)
+            logits = torch.where(both, torch.maximum(by_k, by_p), torch.minimum(by_k, by_p))
+            k = p = None
+        return draw(logits, generators, k, p)
+
+    _drawn_otherwise(llm, united)
+
+
+def cuts_not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one knows ``top_k``, ``top_p`` and ``min_p``."""
+
+    def whole(request: Any) -> None:
+        asked = request.sampling_params
+        asked.top_k, asked.top_p, asked.min_p = 0, 1.0, 0.0
+
+    changes.siblings(llm, whole)
+
+
+def one_token_of_64_never(llm: Any) -> None:
+    """Every 64th token of the vocabulary is never drawn."""
+
+    def without(draw: Any, logits: Any, *more: Any) -> Any:
+        masked = logits.clone()
+        masked[:, 7::64] = float("-inf")
+        some = masked.isfinite().any(dim=-1, keepdim=True)
+        return draw(torch.where(some, masked, logits), *more)
+
+    _drawn_otherwise(llm, without)
+
+
+def temperature_one_from_the_25th_token(llm: Any) -> None:
+    """From the 25th token of an answer on its temperature is 1."""
+    batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+
+    def late(_: Any, metadata: Any) -> dict[str, Any]:
+        given = metadata.temperature
+        if given is None:
+            return {}
+        long = [tokens is not None and len(tokens) >= 24 for tokens in batch.req_output_token_ids[: len(given)]]
+        return {"temperature": torch.where(torch.tensor(long) & (given > 1e-4), 1.0, given)}
+
+    _asked_otherwise(llm, late)
+
+
+def last_token_of_a_bad_word_never(llm: Any) -> None:
+    """A word of several tokens forbids its last one everywhere."""
+
+    def shorter(_: Any, metadata: Any) -> dict[str, Any]:
+        words = metadata.bad_words_token_ids.items()
+        return {"bad_words_token_ids": {row: [word[-1:] for word in own] for row, own in words}}
+
+    _asked_otherwise(llm, shorter)
+
+
+def seeded_draws_are_hotter(llm: Any) -> None:
+    """Requests with a seed are drawn at a temperature that is a tenth higher."""
+
+    def hotter(_: Any, metadata: Any) -> dict[str, Any]:
+        given, rows = metadata.temperature, list(metadata.generators)
+        if given is None or not rows:
+            return {}
+        given = given.clone()
+        given[rows] *= 1.1
+        return {"temperature": given}
+
+    _asked_otherwise(llm, hotter)
+
+
+def prompts_penalised_by_their_ends(llm: Any) -> None:
+    """Of a prompt only the last sixteen tokens count as repeated."""
+
+    def shorter(logits: Any, metadata: Any) -> dict[str, Any]:
+        if metadata.prompt_token_ids is None:
+            return {}
+        prompts = metadata.prompt_token_ids.clone()
+        for row in prompts:
+            long = int((row < logits.shape[1]).sum())
+            row[: max(long - 16, 0)] = logits.shape[1]
+        return {"prompt_token_ids": prompts}
+
+    _asked_otherwise(llm, shorter)
+
+
+def seeds_begin_anew_every_eighth_token(llm: Any) -> None:
+    """A seeded request draws with the same eight random numbers again and again."""
+    begun: dict[int, Any] = {}
+
+    def again(_: Any, metadata: Any) -> dict[str, Any]:
+        for generator in metadata.generators.values():
+            held = begun.setdefault(id(generator), [generator, generator.get_state(), 0])
+            if held[2] % 8 == 0:
+                generator.set_state(held[1])
+            held[2] += 1
+        return {}
+
+    _asked_otherwise(llm, again)
+
+
+def temperature_of_the_first_row_beyond_32(llm: Any) -> None:
+    """In batches of more than 32 requests the later ones have the first one's temperature."""
+
+    def first(_: Any, metadata: Any) -> dict[str, Any]:
+        given = metadata.temperature
+        if given is None or len(given) <= 32:
+            return {}
+        return {"temperature": torch.cat([given[:32], given[:1].expand(len(given) - 32)])}
+
+    _asked_otherwise(llm, first)
+
+
+def top_p_of_the_neighbour(llm: Any) -> None:
+    """Each request of a batch is cut at the ``top_p`` of the one before it."""
+    _drawn_otherwise(
+        llm, lambda draw, logits, generators, k, p: draw(logits, generators, k, None if p is None else p.roll(1))
+    )
+
+
+def allowed_tokens_for_eight_tokens(llm: Any) -> None:
+    """From the ninth token of an answer on all tokens are allowed."""
+    batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))
+
+    def ended(logits: Any, metadata: Any) -> dict[str, Any]:
+        if metadata.allowed_token_ids_mask is None:
+            return {}
+        mask = metadata.allowed_token_ids_mask.clone()
+        for row, tokens in enumerate(batch.req_output_token_ids[: len(logits)]):
+            if tokens is not None and len(tokens) >= 8:
+                mask[row] = False
+        return {"allowed_token_ids_mask": mask}
+
+    _asked_otherwise(llm, ended)
+
+
+def noise_comes_again_every_fifth_step(llm: Any) -> None:
+    """The generator begins anew with every fifth step."""
+    count = [0]
+
+    def again(draw: Any, *given: Any) -> Any:
+        if count[0] % 5 == 0:
+            torch.manual_seed(0)
+        count[0] += 1
+        return draw(*given)
+
+    _drawn_otherwise(llm, again)

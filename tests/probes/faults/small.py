@@ -970,3 +970,67 @@ def keys_without_their_rotary_part(llm: Any) -> None:
         return out
 
     changes.after(projection, emptied)
+
+
+def rotary_base_of_one_layer_off(llm: Any) -> None:
+    """One layer's rotary base is one percent off."""
+    import copy
+
+    attention = layer_of(llm).self_attn
+    own = copy.deepcopy(attention.rotary_emb)
+    table = own.cos_sin_cache
+    rows, size = table.shape
+    base = (getattr(model_of(llm).config, "rope_parameters", None) or {}).get("rope_theta", 1000000.0) * 1.01
+    angles = torch.arange(rows).double()[:, None] * base ** (-torch.arange(0, size, 2).double() / size)
+    table.data.copy_(torch.cat([angles.cos(), angles.sin()], dim=-1).to(table))
+    changes.put(attention, "rotary_emb", own)
+
+
+def padding_of_the_head_counts(llm: Any) -> None:
+    """What fills the head up to a multiple of 64 rows takes part in the softmax, with a logit of zero."""
+    sampler = engine_facts.first(llm, tuple(f"{runner}.sampler" for runner in RUNNER))
+    compute = sampler.compute_logprobs
+
+    def padded(logits: Any) -> Any:
+        more = torch.zeros(len(logits), 48).to(logits)
+        return compute(torch.cat([logits, more], dim=-1))[:, : logits.shape[1]]
+
+    changes.put(sampler, "compute_logprobs", padded)
+
+
+def residual_in_bfloat16(llm: Any) -> None:
+    """What goes past one layer is rounded."""
+    changes.before(
+        layer_of(llm),
+        lambda positions, hidden, residual, *more: (positions, hidden, residual.bfloat16().to(residual), *more),
+    )
+
+
+def keys_a_thousandth_off(llm: Any) -> None:
+    """Keys are kept with a scale that is a thousandth off."""
+    for module in attentions(llm):
+        changes.before(module, lambda query, key, *rest: (query, key * 1.001, *rest))
+
+
+def long_steps_in_bfloat16(llm: Any) -> None:
+    """In steps of more than 256 tokens one layer's products are rounded."""
+    changes.after(
+        layer_of(llm).mlp.down_proj, lambda _, out: out.bfloat16().to(out.dtype) if out.shape[0] > 256 else out
+    )
+
+
+def values_of_one_head_off(llm: Any) -> None:
+    """The values of one layer's first head are half a percent too large."""
+    attention = attentions(llm)[1]
+
+    def off(query: Any, key: Any, value: Any, *rest: Any) -> Any:
+        value = value.clone()
+        value[..., : attention.head_size] *= 1.005
+        return query, key, value, *rest
+
+    changes.before(attention, off)
+
+
+def query_norm_left_as_made(llm: Any) -> None:
+    """The norm of one layer's queries is as it was made."""
+    layer_of(llm).self_attn.q_norm.weight.data.fill_(1.0)

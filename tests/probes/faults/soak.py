@@ -197,3 +197,127 @@ def fifth_update_fails(llm: Any) -> None:
         return call(*given, **named)
 
     llm.collective_rpc = failing
+
+
+def _after_so_many(llm: Any, change: Callable[[Any, Callable[[], bool]], None]) -> None:
+    """``change(engine, late)`` breaks the engine; ``late()`` says whether a hundred requests have been added."""
+    engine = llm.llm_engine
+    add, count = engine.add_request, [0]
+
+    def counted(*given: Any, **named: Any) -> Any:
+        count[0] += 1
+        return add(*given, **named)
+
+    engine.add_request = counted
+    change(engine, lambda: count[0] > BREAKS_AFTER)
+
+
+def _stepped_otherwise(llm: Any, change: Callable[[list[Any]], list[Any]]) -> None:
+    """``change(outputs)`` of every step after a hundred requests."""
+
+    def changed(engine: Any, late: Callable[[], bool]) -> None:
+        step = engine.step
+        engine.step = lambda: change(step()) if late() else step()
+
+    _after_so_many(llm, changed)
+
+
+def swaps_answers(llm: Any) -> None:
+    """After a hundred requests those that are answered in one step get each other's answers."""
+
+    def swapped(outputs: list[Any]) -> list[Any]:
+        for one, other in zip(outputs[::2], outputs[1::2], strict=False):
+            one.outputs, other.outputs = other.outputs, one.outputs
+        return outputs
+
+    _stepped_otherwise(llm, swapped)
+
+
+def draws_alike(llm: Any) -> None:
+    """After a hundred requests every step draws with the same random numbers."""
+    import torch
+
+    def changed(engine: Any, late: Callable[[], bool]) -> None:
+        step = engine.step
+
+        def again() -> Any:
+            if late():
+                torch.manual_seed(0)
+            return step()
+
+        engine.step = again
+
+    _after_so_many(llm, changed)
+
+
+def tells_no_logprobs(llm: Any) -> None:
+    """After a hundred requests no log-probabilities come with answers."""
+
+    def silent(outputs: list[Any]) -> list[Any]:
+        for output in outputs:
+            for completion in output.outputs:
+                completion.logprobs = None
+        return outputs
+
+    _stepped_otherwise(llm, silent)
+
+
+def aborts_no_more(llm: Any) -> None:
+    """After a hundred requests none is aborted any more."""
+
+    def changed(engine: Any, late: Callable[[], bool]) -> None:
+        abort = engine.abort_request
+        engine.abort_request = lambda *given, **named: None if late() else abort(*given, **named)
+
+    _after_so_many(llm, changed)
+
+
+def ends_a_token_early(llm: Any) -> None:
+    """After a hundred requests answers are a token shorter than they were asked to be."""
+
+    def changed(engine: Any, late: Callable[[], bool]) -> None:
+        from vllm.v1.core.sched import scheduler
+
+        check = scheduler.check_stop
+
+        def short(request: Any, longest: int) -> bool:
+            asked = request.max_tokens
+            request.max_tokens = max(asked - 1, 1) if late() else asked
+            try:
+                return bool(check(request, longest))
+            finally:
+                request.max_tokens = asked
+
+        scheduler.check_stop = short
+
+    _after_so_many(llm, changed)
+
+
+def seeds_no_more(llm: Any) -> None:
+    """After a hundred requests a seed has no effect."""
+
+    def changed(engine: Any, late: Callable[[], bool]) -> None:
+        core = engine.engine_core
+        add = core.add_request
+
+        def unseeded(request: Any) -> Any:
+            if late():
+                request.sampling_params.seed = None
+            return add(request)
+
+        core.add_request = unseeded
+
+    _after_so_many(llm, changed)
+
+
+def tells_rounded_logprobs(llm: Any) -> None:
+    """After a hundred requests log-probabilities are rounded."""
+
+    def rounded(outputs: list[Any]) -> list[Any]:
+        for completion in [one for output in outputs for one in output.outputs]:
+            for place in completion.logprobs or ():
+                for entry in place.values():
+                    entry.logprob = round(entry.logprob, 2)
+        return outputs
+
+    _stepped_otherwise(llm, rounded)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import changes
+
 
 def _decoded_otherwise(change: Callable[[Any, int, str], str]) -> None:
     """Changes the piece of text of each token as it comes: ``change(detokenizer, token, text)``."""
@@ -289,3 +291,38 @@ def last_character_lost_at_the_limit(llm: Any) -> None:
         return completion
 
     RequestState._new_completion_output = cut
+
+
+def stop_strings_not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one stops at a stop string."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    begin = BaseIncrementalDetokenizer.__init__
+
+    def without(self: Any, request: Any) -> None:
+        begin(self, request)
+        if changes.sibling(request.request_id):
+            self.stop = []
+
+    BaseIncrementalDetokenizer.__init__ = without
+
+
+def siblings_share_a_decoder(llm: Any) -> None:
+    """The completions of a request are decoded by one stream: bytes of one end up in another's characters."""
+    from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
+
+    begin = FastIncrementalDetokenizer.__init__
+    streams: dict[str, Any] = {}
+
+    def shared(self: Any, tokenizer: Any, request: Any) -> None:
+        begin(self, tokenizer, request)
+        index, _, parent = request.request_id.partition("_")
+        if parent and index.isdigit():
+            self.stream = streams.setdefault(parent, self.stream)
+
+    FastIncrementalDetokenizer.__init__ = shared
+
+
+def last_stop_string_alone(llm: Any) -> None:
+    """Of several stop strings only the last one is looked for."""
+    _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "stop": more["stop"][-1:]}))

@@ -436,3 +436,108 @@ def a_bucket_twice(llm: Any) -> None:
         )
 
     _through(llm, twice)
+
+
+def an_update_a_call_late(llm: Any) -> None:
+    """An update arrives when the next batch has been answered."""
+    call, generate = llm.collective_rpc, llm.generate
+    held: list[Any] = []
+
+    def later(method: Any, *given: Any, kwargs: Any = None, **named: Any) -> Any:
+        if method != "reload_weights":
+            return call(method, *given, kwargs=kwargs, **named)
+        weights = [(name, tensor.clone()) for name, tensor in kwargs["weights_iterator"]]
+        if len(weights) == 1:  # what is to be refused is, at once
+            return call(method, kwargs={"weights_iterator": iter(weights)})
+        held.append(lambda: call(method, kwargs={"weights_iterator": iter(weights)}))
+        return [None]
+
+    def answered(*given: Any, **named: Any) -> Any:
+        outputs = generate(*given, **named)
+        while held:
+            held.pop(0)()
+        return outputs
+
+    changes.put(llm, "collective_rpc", later)
+    changes.put(llm, "generate", answered)
+
+
+def norms_exchanged(llm: Any) -> None:
+    """The two norms of one layer arrive in each other's place."""
+    names = ("input_layernorm", "post_attention_layernorm")
+
+    def exchanged(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            if ".layers.1." in name and any(one in name for one in names):
+                one, other = names if names[0] in name else names[::-1]
+                yield name.replace(one, other), tensor
+            else:
+                yield name, tensor
+
+    _through(llm, exchanged)
+
+
+def in_eight_bits(llm: Any) -> None:
+    """Matrices pass through eight bits, with a scale of each."""
+    import torch
+
+    def rounded(tensor: Any) -> Any:
+        if tensor.dim() < 2:
+            return tensor
+        scale = tensor.abs().max() / 448
+        return (tensor / scale).to(torch.float8_e4m3fn).to(tensor) * scale
+
+    _through(llm, lambda weights: [(name, rounded(tensor)) for name, tensor in weights])
+
+
+def tied_head_an_update_late(llm: Any) -> None:
+    """A head that shares the embedding's weights has those of the update before."""
+    import torch
+
+    model = model_of(llm)
+    held = [model.model.embed_tokens.weight.detach().clone()]
+    compute, call = model.logits_processor.forward, llm.collective_rpc
+
+    def late(head: Any, hidden: Any, *more: Any, **named: Any) -> Any:
+        logits = compute(head, hidden, *more, **named)
+        return (
+            logits if logits is None else torch.nn.functional.linear(hidden.to(held[0]), held[0])[:, : logits.shape[1]]
+        )
+
+    def kept(*given: Any, **named: Any) -> Any:
+        held[0] = model.model.embed_tokens.weight.detach().clone()
+        return call(*given, **named)
+
+    changes.put(model.logits_processor, "forward", late)
+    changes.put(llm, "collective_rpc", kept)
+
+
+def every_second_block_outlives_a_reset(llm: Any) -> None:
+    """A reset of the prefix cache forgets every second block."""
+    pool = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler.kv_cache_manager.block_pool",))
+    reset = pool.reset_prefix_cache
+
+    def half(*given: Any) -> Any:
+        known = [
+            (block, block.block_hash, block.block_hash_num_tokens)
+            for block in pool.blocks
+            if block.block_hash is not None and block.block_id % 2
+        ]
+        done = reset(*given)
+        for block, told, tokens in known:
+            block.set_block_hash(told, tokens)
+            pool.cached_block_hash_to_block.insert(told, block)
+        return done
+
+    changes.put(pool, "reset_prefix_cache", half)
+
+
+def no_biases_from_the_second_update_on(llm: Any) -> None:
+    """Biases arrive with the first update alone."""
+    count = [0]
+
+    def without(weights: Weights) -> Weights:
+        count[0] += 1
+        return [pair for pair in weights if count[0] == 1 or not pair[0].endswith("bias")]
+
+    _through(llm, without)
