@@ -424,7 +424,8 @@ def _beside(text: str, begin: int, end: int, name: str) -> Iterator[Span]:
         made = looks_made if is_password(name) else _drawn
         if made(text[first : comment.start()]):
             yield Span(first, comment.start(), name)
-        for word in _OF_A_LINE.finditer(text, text.rfind("\n", lowest, comment.start()) + 1, comment.start()):
+        line = max(lowest, text.rfind("\n", lowest, comment.start()) + 1)
+        for word in _OF_A_LINE.finditer(text, line, comment.start()):
             if _drawn(word[0]):
                 yield Span(word.start(), word.end(), name)
     line = text.rfind("\n", max(0, begin - 640), begin) + 1
