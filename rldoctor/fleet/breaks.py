@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from rldoctor.facts.environment import is_allowed
 from rldoctor.knowledge.packages import FRAMEWORKS
 
 _ALL_THE_SAME = "all ranks of a run must run the same code"
+# Any other variable that the engine, the trainer or what they stand on reads: one that nothing of them does is a note of
+# the site, the shell or the scheduler to itself.
+_READ = "(read by the stack)"
 _FRAMEWORKS = "|".join(re.escape(name) for name in FRAMEWORKS)
 
 # Words of a variable's name that say it is about what is written down, shown, counted or built beforehand, which
@@ -74,10 +78,11 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
      "kernels run otherwise here: the group waits for its slowest rank, and numbers may differ"),
     ("environment", "(OMP|MKL|KMP|OPENBLAS)_.*", ("RLD321",), "the group waits for its slowest rank"),
     ("environment", "(?i:(https?|all)_proxy)", ("RLD607", "RLD115"), "servers and models are reached another way"),
-    ("environment", ".*(KEY|TOKEN|PASSWORD|SECRET).*", ("RLD115",), "what needs credentials is refused here"),
+    ("environment", r"(\w+_)?(KEY|TOKEN|PASSWORD|SECRET)(_(ID|FILE|PATH))?", ("RLD115",),
+     "what needs credentials is refused here"),
     ("environment", "SLURM_JOB_?ID", ("RLD324",), "the nodes belong to different jobs"),
     ("environment", "(SLURMD?|OMPI|PMIX?)_.*", (), ""),
-    ("environment", ".*", ("RLD219",), "trainers run with other switches"),
+    ("environment", _READ, ("RLD219",), "trainers run with other switches"),
     ("plan", r"engine\.seed|seed\..*", ("RLD310",), "seeds are another topology than planned"),
     ("plan", ".*", ("RLD324",), "the nodes start different launches"),
     ("model", ".*", ("RLD115",), "the nodes load another model, or none"),
@@ -103,6 +108,6 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
 def of(section: str, name: str) -> tuple[tuple[str, ...], str]:
     """The codes that a difference in this fact brings about, and what it breaks; nothing where that is not known."""
     for of_section, pattern, codes, words in _ROWS:
-        if of_section == section and re.fullmatch(pattern, name):
+        if of_section == section and (is_allowed(name) if pattern is _READ else re.fullmatch(pattern, name)):
             return codes, words
     return (), ""

@@ -222,6 +222,10 @@ def test_to_name_the_one_ray_of_the_node_says_nothing(address: str, alike: bool,
     ("VLLM_NIXL_SIDE_CHANNEL_HOST", "10.0.0.1", "10.0.0.2", False),
     ("HF_HOME", "/scratch/70012/hf", "/scratch/70013/hf", False), ("HF_HOME", "/a/hf", "/b/hf", True),
     ("VLLM_LORA_RANK", "8", "16", True), ("MASTER_PORT", "1", "2", True), ("SLURM_JOB_ID", "1", "2", True),
+    # What nothing of the stack reads breaks nothing, and what a trainer reads does.
+    ("SITE_RACK", "1", "2", False), ("LMOD_VERSION", "1", "2", False), ("WANDB_RUN_ID", "1", "2", False),
+    ("LAST_KEYBOARD_LAYOUT", "1", "2", False), ("MAX_TOKENS_NOTE", "1", "2", False), ("MAX_PIXELS", "1", "2", True),
+    ("DEEPSPEED_TIMEOUT", "1", "2", True), ("HF_TOKEN", "1", "2", True),
     ("VLLM_DP_MASTER_PORT", "1", "2", True), ("LD_LIBRARY_PATH", "/usr/local/cuda-12", "/usr/local/cuda-13", True),
 ])  # fmt: skip
 def test_what_a_node_has_of_its_own_is_known_by_its_kind(
