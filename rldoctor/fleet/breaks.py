@@ -9,8 +9,8 @@ from rldoctor.facts.environment import is_allowed
 from rldoctor.knowledge.packages import FRAMEWORKS
 
 _ALL_THE_SAME = "all ranks of a run must run the same code"
-# Any other variable that the engine, the trainer or what they stand on reads: one that nothing of them does is a note of
-# the site, the shell or the scheduler to itself.
+# Any other variable that the engine, the trainer or what they stand on reads: one that nothing of them does is a note
+# of the site, the shell or the scheduler to itself.
 _READ = "(read by the stack)"
 _FRAMEWORKS = "|".join(re.escape(name) for name in FRAMEWORKS)
 
