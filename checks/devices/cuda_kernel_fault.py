@@ -172,6 +172,22 @@ check.signature(
 )
 
 
+check.signature(
+    "operation not permitted when stream is capturing",
+    "operation failed due to a previous error during capture",
+    "operation would make the legacy stream depend on a capturing",
+    says="a CUDA graph cannot record what was called while it was captured: {error}",
+    fixes=(
+        Fix(
+            title="run the function once or twice before it is captured, so that libraries make their handles, and "
+            "take out what waits for the device (.item(), .cpu(), print of a tensor)"
+        ),
+        Fix.unsafe("or do without CUDA graphs", {"engine.enforce_eager": True}, side_effects="slower decoding"),
+    ),
+    url="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graph-constraints",
+)
+
+
 # ROCm's runtime ends the process at a fault of a kernel.
 check.signature(
     "Memory access fault by GPU node-",

@@ -231,6 +231,11 @@ def _colocate(plan: RolloutPlan) -> Iterator[Fix]:
         )
 
 
+_EACH = Fix(
+    title="give each rank a device of its own before the group is made, and start as many processes on a node as it "
+    "shows devices: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+    commands=("torchrun --nproc_per_node=GPUS train.py", "nvidia-smi -L"),
+)
 _OWN = Fix(
     title="give server and trainer devices of their own: CUDA_VISIBLE_DEVICES=0 for the server's command, "
     "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
@@ -253,6 +258,8 @@ _RAY = (
 def _fixes(event: LogEvent) -> tuple[Fix, ...]:
     if event.incident.framework in ("verl", "openrlhf", "easyr1", "skyrl", "nemo-rl"):
         return (*_RAY, _OWN)
+    if event.incident.framework is None and not event.search("vllm"):
+        return (_EACH,)
     return (_OWN, _IN_PROCESS)
 
 

@@ -47,6 +47,7 @@ from rldoctor.api import (
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.models import cite_config, model_config, text_config
 
+from ..observed.positions import indexes_positions
 from ..observed.rollout import require, runs
 
 check = Check("RLD216", "token-out-of-vocabulary", __doc__, before=("RLD305",))
@@ -201,10 +202,15 @@ def _in_an_embedding(case: Case, event: LogEvent) -> bool:
     return error is not None and any("embedding" in f"{f.function} {f.code}" for f in error.frames[-3:])
 
 
+def _of_any_table(case: Case, event: LogEvent) -> bool:
+    """Whether the gather that asserts may be an embedding's: where code of positions fails it is their table's."""
+    return not indexes_positions(event.run.root)
+
+
 # On the CPU other lookups say the same; a profiler's table names the kernel, which only asserts where it fails.
 for _literals, _pattern, _when in (
     (("index out of range in self",), None, _in_an_embedding),
-    (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), "Assertion `", None),
+    (("Assertion `srcIndex < srcSelectDimSize` failed", "vectorized_gather_kernel"), "Assertion `", _of_any_table),
 ):
     check.signature(
         *_literals,

@@ -264,6 +264,40 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
+@check.observed(needs=["observations.exact"])
+def in_float32(case: Case) -> Iterator[Finding | Reach]:
+    """The comparisons with transformers once more, where the precision of the launch would hide a small defect."""
+    for _ in _reported(case):
+        pass  # what goes before a comparison in the launch's own precision goes before this one
+    if any(map(_apart, case.observations.get("agreement", {}).values())):
+        raise NotApplicable("engine and transformers disagree in the launch's own precision already")
+    for job in runs(case, "exact"):
+        noise, across, cached = noise_of(job), require(job, "vocabulary"), records(job).get("cached")
+        compared = {
+            "the tokens that it samples": between(require(job, "plain"), "engine", "trainer"),
+            "a prompt of tokens from the whole vocabulary": difference(across["engine"], across["trainer"]),
+        }
+        if cached:
+            compared["prompts that begin as earlier ones do"] = between(cached, "engine", "trainer")
+        wrong = next(((what, apart) for what, apart in compared.items() if apart.beyond(noise)), None)
+        if wrong is None:
+            apart, power = compared["the tokens that it samples"], power_of(job, noise)
+            yield Reach(f"in float32, which hides less, {apart}{power and '; '}{power}")
+            continue
+        what, apart = wrong
+        yield _computes_otherwise(
+            f"{describe(job)} and transformers differ in float32 on {what}: {apart.mean:.2g} apart on average; the "
+            "launch's own precision hides it",
+            case,
+            job,
+            f"engine against transformers in float32: {apart}",
+        )
+
+
+def _apart(job: Job) -> bool:
+    return apart_from_trainer(job) or not prompts_agree(job)
+
+
 @check.observed(needs=["observations.agreement"])
 def decode_and_prefill(case: Case) -> Iterator[Finding | Reach]:
     """The same tokens in one engine: sampled, and read in a prompt."""

@@ -206,10 +206,11 @@ class LogEvent:
     ``line`` is the text without prefixes (rank, actor, time, level). ``exception`` is the exception that the line
     belongs to: its message, or one of its code lines; ``carrier`` is what another process raised around it to pass it
     on (Ray's ``RayTaskError``), None where nothing did. ``before`` and ``after`` are lines of the same process around
-    it, nearest first in ``after``, nearest last in ``before``; they are empty for all but the first occurrences of a
-    frequent line. ``fatal`` tells whether the line belongs to a failure that ended something. ``count`` and ``ranks``
-    say how often and on which ranks a line that differs in numbers only was seen. ``finished`` says that the log tells
-    of a good end after it, ``outlived`` that the trainer had said its last words before it."""
+    it, nearest first in ``after``, nearest last in ``before``, which for a line of an exception begins with those in
+    front of the exception; they are empty for all but the first occurrences of a frequent line. ``fatal`` tells
+    whether the line belongs to a failure that ended something. ``count`` and ``ranks`` say how often and on which
+    ranks a line that differs in numbers only was seen. ``finished`` says that the log tells of a good end after it,
+    ``outlived`` that the trainer had said its last words before it."""
 
     literal: str
     line: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from rldoctor.logs.deaths import Death, died
 from rldoctor.logs.devices import TERMS as DEVICES
@@ -59,6 +60,8 @@ class Region:
         self._samples = Samples()
         # What is open for a process: the token of the exception, its parser, and who shows the sample that it began in.
         self._parsers: dict[Origin, tuple[int, TracebackParser, Origin | None]] = {}
+        # What the process had written before it: a kernel's assertion, a warning that explains it.
+        self._ahead: dict[Origin, list[Line]] = {}
         self._dumps: dict[Origin, tuple[int, DumpParser, Origin | None]] = {}
         self._summary: tuple[int, SummaryParser] | None = None
         self._printing: dict[Origin, Collecting] = {}
@@ -221,6 +224,7 @@ class Region:
         if traceback.time is None:
             traceback.time = self._time
         self._parsers[line.origin] = (self._tokens, traceback, self._samples.shower)
+        self._ahead[line.origin] = before
         self._traced.add(line.origin)
         return self._tokens, "header"
 
@@ -344,7 +348,7 @@ class Region:
     def _hit(self, index: int, use: Use, line: Line, number: int, token: int | None, part: str) -> None:
         hits = self.record.hits.setdefault(index, Hits())
         at = max(0, line.text.find(use.literal))
-        before = self._recent.get(line.origin, ())
+        before: Iterable[Line] = self._recent.get(line.origin, ())
         in_sample = line.level is None and self._samples.shower is not None
         quoted = token is None and (in_sample or is_quoted(line.text, at))
         event = RawEvent(
@@ -360,6 +364,9 @@ class Region:
         )
         event.repeated = line.repeated
         if hits.count < KEEP:
+            if token is not None and line.origin in self._parsers:
+                near = set(map(id, before))
+                before = [*(old for old in self._ahead[line.origin] if id(old) not in near), *before]
             event.before = tuple(old.text[:AROUND_KEPT] for old in before)
             self._listeners.append(event)
             self.until = max(self.until, number + (_OPEN_AFTER if hits.count < 8 else 40))

@@ -13,6 +13,7 @@ from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.answers import answers
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
+from rldoctor.probes.scenarios.exact import exact
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.lengths import lengths
 from rldoctor.probes.scenarios.lora import lora
@@ -34,6 +35,7 @@ __all__ = [
     "answers",
     "chunked_prefill",
     "collectives",
+    "exact",
     "imports",
     "interrupted",
     "lengths",

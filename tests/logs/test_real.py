@@ -1,5 +1,6 @@
-"""Logs of real runs that were broken on purpose on a CPU (vLLM 0.32, torch 2.13, TRL 1.16, Ray 2.60; paths replaced,
-the middle of long ones left out), with what each shows."""
+"""Logs of real runs that were broken on purpose, with what each shows: on a CPU (vLLM 0.32, torch 2.13, TRL 1.16, Ray
+2.60; the middle of long ones left out), and those of ``gpu_*`` on an NVIDIA H200 (vLLM 0.26, torch 2.11, CUDA 13.0,
+2026-11-27). Paths are replaced."""
 
 from __future__ import annotations
 
@@ -32,6 +33,28 @@ EXPECTED: dict[str, tuple[str, str | None, str]] = {
     ),
     "dist_rank_killed": ("RLD901", "1", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"),
     "fork_cuda_mp_daemon": ("RLD605", None, "AssertionError: daemonic processes are not allowed"),
+    "gpu_beyond_the_last": ("RLD303", None, "torch.AcceleratorError: CUDA error: invalid device ordinal"),
+    "gpu_flash_attn_missing": ("RLD108", None, "ImportError: FlashAttention2 has been toggled on"),
+    "gpu_forked": ("RLD605", None, "RuntimeError: Cannot re-initialize CUDA in forked subprocess"),
+    "gpu_gather": ("RLD305", None, "torch.AcceleratorError: CUDA error: device-side assert triggered"),
+    "gpu_graph_capture": ("RLD305", None, "torch.AcceleratorError: CUDA error: operation failed due to a previous"),
+    "gpu_ids_on_the_cpu": ("RLD301", None, "RuntimeError: Expected all tensors to be on the same device, but got i"),
+    "gpu_illegal_access": ("RLD305", None, "torch.AcceleratorError: CUDA error: an illegal memory access"),
+    "gpu_label_beyond_classes": ("RLD305", None, "torch.AcceleratorError: CUDA error: device-side assert triggered"),
+    "gpu_none_visible": ("RLD303", None, "RuntimeError: No CUDA GPUs are available"),
+    "gpu_out_of_its_fraction": ("RLD206", None, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32"),
+    "gpu_out_of_memory": ("RLD206", None, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB"),
+    "gpu_probabilities_nan": ("RLD404", None, "torch.AcceleratorError: CUDA error: device-side assert triggered"),
+    "gpu_ranks_on_one": ("RLD302", "1", "torch.distributed.DistBackendError: NCCL error in"),
+    "gpu_rewards_on_the_cpu": ("RLD301", None, "RuntimeError: Expected all tensors to be on the same device, but f"),
+    "gpu_rotary_table": ("RLD204", None, "torch.AcceleratorError: CUDA error: device-side assert triggered"),
+    "gpu_token_beyond_embedding": ("RLD216", None, "torch.AcceleratorError: CUDA error: device-side assert triggered"),
+    "gpu_two_dtypes": ("RLD218", None, "RuntimeError: expected mat1 and mat2 to have the same dtype"),
+    "gpu_vllm_flashinfer": ("RLD108", "0", "ModuleNotFoundError: No module named 'flashinfer'"),
+    "gpu_vllm_float32_flash": ("RLD218", "0", "ValueError: Selected backend AttentionBackendEnum.FLASH_ATTN is not"),
+    "gpu_vllm_measured_meanwhile": ("RLD206", "0", "AssertionError: Error in memory profiling"),
+    "gpu_vllm_no_blocks": ("RLD205", "0", "ValueError: No available memory for the cache blocks"),
+    "gpu_vllm_two_ranks": ("RLD303", None, "pydantic_core._pydantic_core.ValidationError: 1 validation error for"),
     "ray_actor_exit": ("RLD603", None, "ray.exceptions.ActorDiedError"),
     "ray_actor_init_raises": ("RLD902", "Rollout pid=5336, on 192.0.2.2", "KeyError: 'tensor_parallel'"),
     "ray_cpu_pending": ("RLD602", None, "ray.exceptions.GetTimeoutError"),
@@ -88,6 +111,12 @@ def test_a_real_failure(name: str) -> None:
     assert report.incident.exception is not None
     assert report.incident.exception.startswith(exception)
     assert triage_text(shown(text)).findings == ()
+
+
+def test_an_assertion_far_in_front_of_its_traceback_is_read_with_it() -> None:
+    """The kernel's own words come first, and the exception may have more frames than lines are kept."""
+    told = {finding.code for finding in triage_text((LOGS / "gpu_probabilities_nan.log").read_text()).findings}
+    assert told == {"RLD404"}
 
 
 def test_weights_that_are_loaded_for_an_update_are_weight_sync() -> None:

@@ -61,11 +61,15 @@ def allocator_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``Tried to allocate 13.91 GiB. GPU 0 has a total capacity of 79.11 GiB of which 5.06 GiB is free``."""
     asked = event.search(r"Tried to allocate ([\d.]+ [KMG]iB)")
     card = event.search(r"GPU (\d+) has a total capacity of ([\d.]+ GiB) of which ([\d.]+ [KMG]iB) is free")
+    # A process may have a limit of its own (torch.cuda.set_per_process_memory_fraction).
+    allowed = event.search(r"([\d.]+ [KMG]iB) allowed;")
     stage = event.incident.stage
     message = f"the device is out of memory{f' during {stage}' if stage else ''}"
     if asked:
         message += f": {asked[1]} asked for"
-    if card:
+    if allowed:
+        message += f", where this process is allowed {allowed[1]} (set_per_process_memory_fraction)"
+    elif card:
         message += f", {card[3]} of {card[2]} free on GPU {card[1]}"
     if event.ranks:
         message += f" (rank {', '.join(event.ranks[:4])})"
@@ -182,11 +186,17 @@ check.signature(
 )
 
 
+def _captures(event: LogEvent) -> bool:
+    """Whether a CUDA graph was captured meanwhile, which no handle may be made in (RLD305)."""
+    return any("during capture" in failure.message for failure in event.run.failures)
+
+
 # The handle takes some MiB of the device; where no byte is left, this is the first that is refused.
 check.signature(
     "CUBLAS_STATUS_NOT_INITIALIZED",
     "CUDNN_STATUS_NOT_INITIALIZED",
     pattern=r"CU(?P<library>BLAS|DNN)_STATUS_NOT_INITIALIZED",
+    when=lambda case, event: not _captures(event),
     says="cu{library} cannot be set up on the device: mostly nothing of its memory is left for it",
     fixes=lambda case, event, words: (
         _less_engine(event),

@@ -49,7 +49,7 @@ from rldoctor.api.rope import original_length_filled_in, rope_config, rope_contr
 
 from .fixes import completed
 
-check = Check("RLD204", "rotary-length-mismatch", __doc__)
+check = Check("RLD204", "rotary-length-mismatch", __doc__, before=("RLD305",))
 
 # vLLM's own default for the base, and transformers 4's for most families.
 PLAIN_BASE = 10000

@@ -11,6 +11,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Rea
 
 from ...observed.agreement import Difference, apart_from_trainer, difference, grade_of, noise_of
 from ...observed.lengths import SIZES, engine_mismatch, failed_passes, message_of, positions, trainer_side
+from ...observed.positions import ROTARY_CODE
 from ...observed.rollout import Job, describe, failure_text, frames, one_cause, records, require, rollouts, runs
 from ...observed.traces import decided_by_chunks
 from . import check
@@ -18,7 +19,6 @@ from .fixes import COMPLETE, limited
 
 # Parts of a multimodal model that count patches or frames, not text positions.
 OTHER_TOWERS = re.compile(r"visual|vision|image|audio|speech|encoder|tower", re.IGNORECASE)
-ROTARY_CODE = re.compile(r"rotary|rope|rotate_half", re.IGNORECASE)
 INCOMPLETE = re.compile(r"rope_scaling|rope_parameters|original_max_position_embeddings|rope_type")
 # Beyond this a message tells its circumstances, which may name any setting.
 HEAD = 240

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
+from ...observed.positions import ROTARY_CODE, indexes_positions
 from . import check
 from .fixes import COMPLETE, ORIGINAL
-from .live import ROTARY_CODE
 
+_WITHIN = (
+    Fix(title="keep prompt plus response within the length that the model's rotary tables cover (max_model_len)"),
+    Fix(title="let engine and trainer build their position ids the same way (padding, image tokens)"),
+    COMPLETE,
+)
 _OTHER_RELEASES = Fix(title="or take a transformers and vLLM that know this model's settings")
 
 
@@ -74,13 +79,14 @@ def positions_disagree(case: Case, event: LogEvent) -> Iterator[Finding]:
         return
     numbers = event.search(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
     what = f": {numbers[1]} against {numbers[2]} positions" if numbers else ""
-    yield check.finding(
-        f"rotary position tables and sequence disagree in length{what}",
-        fixes=(
-            Fix(
-                title="keep prompt plus response within the length that the model's rotary tables cover (max_model_len)"
-            ),
-            Fix(title="let engine and trainer build their position ids the same way (padding, image tokens)"),
-            COMPLETE,
-        ),
-    )
+    yield check.finding(f"rotary position tables and sequence disagree in length{what}", fixes=_WITHIN)
+
+
+# The lookup in a table of cosines, on the device: torch's kernel asserts, and says nothing of what it gathers.
+check.signature(
+    "vectorized_gather_kernel",
+    pattern="Assertion `",
+    when=lambda case, event: indexes_positions(event.run.root),
+    says="positions lie beyond the rows of the rotary table",
+    fixes=_WITHIN,
+)
