@@ -26,11 +26,14 @@ from rldoctor.probes.feasible import free_gpus
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
 from rldoctor.probes.scenarios.agreement import agreement
+from rldoctor.probes.scenarios.answers import answers
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
+from rldoctor.probes.scenarios.exact import exact
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.lengths import lengths
 from rldoctor.probes.scenarios.lora import lora
 from rldoctor.probes.scenarios.requests import requests
+from rldoctor.probes.scenarios.sampling import sampling
 from rldoctor.probes.scenarios.sleep import CYCLES, sleep
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
@@ -60,8 +63,12 @@ def gpus() -> Gpus:
 
 @pytest.fixture(scope="module")
 def healthy(patient: Path, gpus: Gpus) -> Case:
-    """Everything that shares three engines: the plain one, one that does not chunk, and an asynchronous one."""
-    shared = (rollout, lengths, tokens, chunked_prefill, agreement, weights, interrupted, requests)
+    """Everything that shares four engines: the plain one, one that does not chunk, one in float32, and an asynchronous
+    one."""
+    shared = (
+        *(rollout, lengths, tokens, chunked_prefill, agreement, exact, answers, sampling),
+        *(weights, interrupted, requests),
+    )
     return scenario_case(patient, *shared, gpus=gpus)
 
 
@@ -132,6 +139,12 @@ def test_cuda_graphs_where_the_launch_leaves_them_on(patient: Path, gpus: Gpus) 
     reported = records(case, "agreement")["engine"]
     assert reported["enforce_eager"] is False and reported["cudagraph_mode"] not in (None, False, "NONE")
     assert seen(case) == []
+
+
+@pytest.mark.parametrize("fault", ["small:bias_dropped", "small:decode_one_late", "small:keys_off_at_block_ends"])
+def test_what_an_engine_computes_otherwise_is_found(patient: Path, gpus: Gpus, fault: str) -> None:
+    case = scenario_case(patient, agreement, fault=fault, gpus=gpus)
+    assert "RLD403" in [one.partition(" ")[0] for one in seen(case)]
 
 
 def test_adapters(patient: Path, gpus: Gpus) -> None:
