@@ -128,7 +128,7 @@ def test_where_the_budget_is_spent_no_engine_is_booted(child: Path) -> None:
 
 
 def test_what_still_runs_when_the_budget_is_spent_is_ended_and_no_failure(child: Path) -> None:
-    observations, reported = played(child, until=time.monotonic() + 3, a="done", b="long", c="done")
+    observations, reported = played(child, until=time.monotonic() + 8, a="done", b="long", c="done")
     assert endings(observations) == {"rollout": "done", "a": "done", "b": "not-run", "c": "not-run"}
     assert observations["b"]["run"]["why"] == "the budget was spent before its end"
     assert observations["c"]["run"]["why"] == "the budget was spent before it"
