@@ -228,9 +228,11 @@ def first_missing(case: Case, needs: Iterable[str]) -> Absent | Unknown | None:
 
 def _other_engine(case: Case, needs: Iterable[str]) -> Absent | None:
     """That the launch samples with another engine than the vLLM which a detector judges it for."""
-    engine = case.plan.value("rollout.backend", ENGINE) if case.plan is not None else ENGINE
     sections = {tuple(need.split(".")[:2]) for need in needs}
-    if engine == ENGINE or ("packages", ENGINE) not in sections or not any(head == "plan" for head, *_ in sections):
+    if case.plan is None or ("packages", ENGINE) not in sections or all(head != "plan" for head, *_ in sections):
+        return None
+    engine = case.plan.value("rollout.backend", ENGINE)
+    if engine == ENGINE:
         return None
     return Absent(f"the launch samples with {engine}, not with vLLM")
 

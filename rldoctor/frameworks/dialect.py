@@ -21,6 +21,7 @@ from rldoctor.frameworks.refusals import no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.strays import strays
 from rldoctor.frameworks.table import Rows, parents
+from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
@@ -228,6 +229,7 @@ class Dialect:
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
+        draft.refused += [*launch.refused, *typographic(launch)]
         if self.composes:
             draft.refused += strays(launch)
         for unknown in draft.unknown:

@@ -11,7 +11,7 @@ from rldoctor.errors import InputError
 from rldoctor.formats.native import Native
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
-from rldoctor.plan.model import Form, Note, Place, Setting, UnknownOption
+from rldoctor.plan.model import Form, Note, Place, RefusedValue, Setting, UnknownOption
 from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Launch:
     ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
     Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand; ``cut_off`` are the
     options that were meant for it and that the shell takes for the next command, ``dropped`` all words of them up to
-    a ``=``; ``beside`` are the launches that were
+    a ``=``; ``refused`` are values that its launchers do not take; ``beside`` are the launches that were
     started in the background before it, and that nobody has waited for. A ``conditional`` one runs only in a case that
     reading does not tell."""
 
@@ -53,6 +53,7 @@ class Launch:
     beside: list[Launch] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     cut_off: list[UnknownOption] = field(default_factory=list)
+    refused: list[RefusedValue] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     own_config: bool = False
     known: KnownOptions = field(default=lambda owner, group: None)

@@ -510,6 +510,7 @@ def _command_launch(source: Source, reader: Reader, command: Command, program: P
         background=command.background,
         conditional=command.conditional,
         notes=[Note(text=text, file=file, line=command.line) for text in program.notes],
+        refused=program.refused,
     )
     _follow(launch, program, command)
     return launch

@@ -103,7 +103,8 @@ class UnknownOption:
 class RefusedValue:
     """A value that a known option of this version does not take. ``accepted`` holds what it takes where it takes
     nothing else, the likeliest first; ``takes`` is the type in words where it takes a type; ``option`` the canonical
-    name that the option was understood as."""
+    name that the option was understood as; ``why`` says it all where nothing refuses it, and the value is still not
+    what is meant."""
 
     key: str
     value: str
@@ -114,6 +115,7 @@ class RefusedValue:
     accepted: tuple[Any, ...] = ()
     takes: str = ""
     option: str | None = None
+    why: str = ""
 
 
 LONGEST_NOTE = 600

@@ -112,10 +112,15 @@ def _layers_before_the_base(plan: RolloutPlan) -> bool:
     return adapted and dummy and plan.value("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
 
 
-def _roles_differ(plan: RolloutPlan) -> bool:
-    sizes, shared = plan.value("placement.roles", {}), plan.value("placement.colocated_roles", [])
-    both = [sizes.get(role) for role in ("actor", "reference") if role in shared]
-    return len(both) == 2 and None not in both and both[0] != both[1]
+def _differs(role: str) -> Callable[[RolloutPlan], bool]:
+    """Whether the actor and this role share devices and have different numbers of them."""
+
+    def holds(plan: RolloutPlan) -> bool:
+        sizes, shared = plan.value("placement.roles", {}), plan.value("placement.colocated_roles", [])
+        both = [sizes.get(one) for one in ("actor", role) if one in shared]
+        return len(both) == 2 and None not in both and both[0] != both[1]
+
+    return holds
 
 
 def _small_batches(option: str, name: str) -> tuple[Fix, ...]:
@@ -208,6 +213,15 @@ def _longer_than_trained(plan: RolloutPlan) -> bool:
     trained = _given(plan, "trainer.model.seq_len")
     sampled = plan.value("lengths.total")
     return str(trained).isdecimal() and sampled is not None and int(trained) < sampled
+
+
+def _no_engine_devices(plan: RolloutPlan) -> bool:
+    """slime's engines on devices of their own of which the launch tells no number, read to its end."""
+    whole = bool(plan.entry) and not plan.unknown and not any(note.unread for note in plan.notes)
+    elsewhere = ("rollout_num_gpus", "rollout_external", "rollout_external_engine_addrs", "debug_train_only")
+    other = any(_given(plan, name) is not None for name in (*elsewhere, "debug_rollout_only", "sglang_config"))
+    sized = plan.value("placement.gpus_per_node")
+    return whole and bool(sized) and not other and plan.value(MODE) in ("separate", "async")
 
 
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
@@ -416,21 +430,11 @@ WRITTEN = (
         ("OpenRLHF",),
         "openrlhf",
         ">=0.5",
-        _roles_differ,
+        _differs("reference"),
         "the actor and the reference model are colocated and have different numbers of devices: OpenRLHF asserts that "
         "nodes and devices per node are the same",
         ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
         (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the actor's numbers"),),
-    ),
-    Conflict(
-        ("SkyRL",),
-        "skyrl-train",
-        "<1",
-        _roles_differ,
-        "the policy and the reference model are colocated and have different numbers of devices: SkyRL asserts "
-        "that nodes and devices per node are the same",
-        ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
-        (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the policy's numbers"),),
     ),
     *(
         conflict
@@ -454,6 +458,31 @@ WRITTEN = (
         conflict
         for package in ("skyrl-train", "skyrl")
         for conflict in (
+            # trainer.py, build_models
+            *(
+                Conflict(
+                    ("SkyRL",),
+                    package,
+                    ">=0",
+                    _differs(role),
+                    f"the policy and the {title} model are colocated and have different numbers of devices: SkyRL "
+                    "asserts that nodes and devices per node are the same",
+                    ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
+                    (Fix(title=f"give {name}_num_nodes and {name}_num_gpus_per_node the policy's numbers"),),
+                )
+                for role, title, name in (("reference", "reference", "ref"), ("critic", "critic", "critic"))
+            ),
+            # utils/utils.py, validate_generator_cfg; by default it is 0 or 1
+            Conflict(
+                ("SkyRL",),
+                package,
+                "<0.3" if package == "skyrl" else ">=0.2",
+                lambda plan: plan.value(MODE) == "server" and plan.value("sampling.logprobs") is not None,
+                "log-probabilities of the samples with engines that the launch does not start: SkyRL refuses (`Remote "
+                "inference mode doesn't support`)",
+                ("sampling.logprobs", MODE),
+                (Fix(title="ask for none: generator.sampling_params.logprobs=null"),),
+            ),
             Conflict(
                 ("SkyRL",),
                 package,
@@ -512,6 +541,20 @@ WRITTEN = (
         (
             Fix(title="keep the term in the loss: take --kl-coef out"),
             Fix(title="or keep the one in the reward: take --kl-loss-coef out"),
+        ),
+    ),
+    # slime/ray/placement_group.py
+    Conflict(
+        ("slime",),
+        "slime",
+        ">=0.1",
+        _no_engine_devices,
+        "neither --colocate nor --rollout-num-gpus: slime adds the engines' devices to the actor's, and is given none "
+        "(`unsupported operand type(s) for +: 'int' and 'NoneType'`)",
+        (MODE, "placement.gpus_per_node"),
+        (
+            Fix(title="give the engines devices of their own: --rollout-num-gpus NUMBER"),
+            Fix.unsafe("or let them share the actor's", {MODE: "colocate"}),
         ),
     ),
     Conflict(

@@ -78,6 +78,8 @@ def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
 
 def refusal(option: RefusedValue) -> str:
     """What is wrong with the value, and what the release takes."""
+    if option.why:
+        return f"{' '.join(filter(None, (option.key, option.value)))}: {option.why}"
     taken = option.takes or f"one of {', '.join(str(value) for value in option.accepted)}"
     return f"{option.owner} refuses {' '.join(filter(None, (option.key, option.value)))}: it takes {taken}"
 

@@ -16,14 +16,15 @@ from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers.tables import FLAGS
-from rldoctor.plan.model import Form, Setting
+from rldoctor.plan.model import Form, RefusedValue, Setting
 from rldoctor.records import dataclass
 
 
 @dataclass
 class Program:
     """What runs once all launchers are taken off. ``text`` holds a shell text to be read in place of it (``bash
-    -c``); ``shell`` says that ``script`` is one of a shell, ``reads`` that a shell reads its input (``bash -s``)."""
+    -c``); ``shell`` says that ``script`` is one of a shell, ``reads`` that a shell reads its input (``bash -s``);
+    ``refused`` are values that a launcher does not take."""
 
     entry: str
     words: tuple[Word, ...]
@@ -31,6 +32,7 @@ class Program:
     variables: dict[str, Native] = field(default_factory=dict)
     process: dict[str, Setting] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    refused: list[RefusedValue] = field(default_factory=list)
     text: Word | None = None
     shell: bool = False
     reads: bool = False

@@ -20,6 +20,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers import mpi
 from rldoctor.launch.launchers.program import Program, module, opened, script, started, take, until_script, variable
+from rldoctor.launch.launchers.strict_json import refused_json
 from rldoctor.launch.launchers.tables import (
     ACCELERATE,
     ASSIGNMENT,
@@ -405,6 +406,9 @@ def _ray_job(program: Program, file: str, files: Files) -> bool:
     split = next((i for i, word in enumerate(words) if word.text == "--"), None)
     before = words if split is None else words[:split]
     given = take(program, RAY_SUBMIT, before, file)
+    # ray/dashboard/modules/dashboard_sdk.py, parse_runtime_env_args
+    if (refused := refused_json(before, "--runtime-env-json", "Ray", file)) is not None:
+        program.refused.append(refused)
     env = given.get("runtime_env_json") or given.get("runtime_env")
     if env is not None:
         _runtime_env(program, env, files)

@@ -47,6 +47,7 @@ EASYR1 = "python3 -m verl.trainer.main worker.actor.model.model_path=Qwen/Qwen2.
 OPENRLHF = "python3 -m openrlhf.cli.train_ppo_ray --pretrain Qwen/Qwen2.5-7B --vllm_num_engines 4 "
 NEMO = "uv run examples/run_grpo_math.py "
 SKYRL = "python -m skyrl_train.entrypoints.main_base trainer.policy.model.path=Qwen/Qwen2.5-1.5B "
+STARTED = {"skyrl-train": SKYRL, "skyrl": SKYRL.replace("skyrl_train", "skyrl.train")}
 ASYNC_NEMO = (
     NEMO + "grpo.async_grpo.enabled=true policy.generation.vllm_cfg.async_engine=true "
     "loss_fn.use_importance_sampling_correction=true policy.generation.colocated.enabled=false"
@@ -105,6 +106,36 @@ LAUNCHES = [
         "uv run python -m prime_rl.entrypoints.rl --model.name Qwen/Qwen2.5-1.5B --orchestrator.seq-len 8192 "
         "--trainer.model.seq-len 4096",
         ("seq-len 4096", "seq-len 16384"),
+    ),
+    # https://github.com/modelscope/ms-swift/issues/5185
+    Launch(
+        "has not connected to",
+        "ms-swift",
+        "3.6.4",
+        "swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-VL-7B-Instruct --vllm_mode server --num_generations 4",
+        ("server", "colocate"),
+    ),
+    Launch(
+        "is not supported when use_vllm is false",
+        "ms-swift",
+        "3.12.0",
+        "swift rlhf --rlhf_type grpo --model Qwen/Qwen2.5-VL-7B-Instruct --vllm_mode colocate --num_generations 4",
+        ("--vllm_mode", "--use_vllm true --vllm_mode"),
+    ),
+    # https://github.com/verl-project/verl/issues/4424
+    Launch(
+        "removed the rollout of transformers",
+        "verl",
+        "0.6.1",
+        f"{VERL} {BATCHES} actor_rollout_ref.rollout.name=hf",
+        ("name=hf", "name=sglang"),
+    ),
+    Launch(
+        "and is given none",
+        "slime",
+        "0.2.4",
+        SLIME.replace("--colocate ", ""),
+        ("--hf-checkpoint", "--rollout-num-gpus 8 --hf-checkpoint"),
     ),
     Launch("switches to server mode", "ms-swift", "3.8.1", f"{SWIFT} --vllm_mode colocate{SERVER}", (SERVER, "")),
     Launch(
@@ -266,18 +297,38 @@ LAUNCHES = [
         "--ref_num_gpus_per_node 4",
         ("ref_num_gpus_per_node 4", "ref_num_gpus_per_node 8"),
     ),
-    Launch(
-        "the policy and the reference model are colocated",
-        "skyrl-train",
-        "0.4.0",
-        SKYRL + "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.ref_num_gpus_per_node=4 "
-        "generator.num_inference_engines=8 trainer.algorithm.use_kl_loss=true",
-        ("ref_num_gpus_per_node=4", "ref_num_gpus_per_node=8"),
-    ),
     *(
         launch
         for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))
         for launch in (
+            Launch(
+                "the policy and the reference model are colocated",
+                package,
+                version,
+                STARTED[package]
+                + "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.ref_num_gpus_per_node=4 "
+                "trainer.placement.colocate_policy_ref=true trainer.algorithm.use_kl_loss=true",
+                ("ref_num_gpus_per_node=4", "ref_num_gpus_per_node=8"),
+            ),
+            Launch(
+                "the policy and the critic model are colocated",
+                package,
+                version,
+                STARTED[package]
+                + "trainer.placement.policy_num_gpus_per_node=8 trainer.placement.ref_num_gpus_per_node=8 "
+                "trainer.placement.colocate_all=true trainer.algorithm.advantage_estimator=gae "
+                "trainer.critic.model.path=Qwen/Qwen2.5-1.5B",
+                ("=gae", "=gae trainer.placement.critic_num_gpus_per_node=8"),
+            ),
+            Launch(
+                "with engines that the launch does not start",
+                package,
+                version,
+                STARTED[package]
+                + ("generator." if package == "skyrl-train" else "generator.inference_engine.")
+                + "run_engines_locally=false generator.sampling_params.logprobs=0",
+                ("logprobs=0", "logprobs=null"),
+            ),
             Launch(
                 "async_engine=false without",
                 package,
