@@ -9,14 +9,20 @@ from rldoctor.report import words
 
 
 def render(report: Report) -> str:
-    """A test suite with one case for every check, and one for the verdict; what was not checked is skipped with its
-    reason."""
+    """A test suite with one case for every check, one for the verdict and one for every earlier run of a log; what was
+    not checked is skipped with its reason. The verdict is about the last run, so an earlier one that was not well is
+    skipped, too: it is neither green nor does it fail the suite."""
     suite = ElementTree.Element("testsuite", name="rldoctor")
     verdict = ElementTree.SubElement(suite, "testcase", classname="rldoctor", name="verdict")
     if words.verdict_of(report).state is State.NOT_JUDGED:
         ElementTree.SubElement(verdict, "error", message=_printable(words.headline(report)))
     for result in report.results:
         _add(suite, result, report)
+    for name, run in words.named_earlier(report):
+        case = ElementTree.SubElement(suite, "testcase", classname="rldoctor", name=name)
+        if not words.is_well(run):
+            ElementTree.SubElement(case, "skipped", message=_printable(words.headline(run)))
+        ElementTree.SubElement(case, "system-out").text = _printable("\n".join([words.headline(run), *_all_said(run)]))
     for name, kind in (("tests", "testcase"), ("failures", "testcase/failure"), ("errors", "testcase/error")):
         suite.set(name, str(len(suite.findall(kind))))
     suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
@@ -40,6 +46,10 @@ def _add(suite: ElementTree.Element, result: CheckResult, report: Report) -> Non
         ElementTree.SubElement(case, "system-out").text = said
     elif result.outcome is not Outcome.PASS:
         ElementTree.SubElement(case, "skipped", message=f"{result.outcome.value}: {reason}")
+
+
+def _all_said(report: Report) -> list[str]:
+    return [f"{one.severity.value} {one.code} {one.name}: {_said(one)}" for one in report.findings]
 
 
 def _said(finding: Finding) -> str:

@@ -27,7 +27,8 @@ _URL = re.compile(r"https?://[^\s)>\]]+")
 
 
 def render(report: Report) -> str:
-    """One SARIF run with a rule for every check and a result for every finding, ignored ones suppressed."""
+    """One SARIF run with a rule for every check and a result for every finding, ignored ones suppressed. Findings of a
+    log's earlier runs are notes, which no gate fails on, in the same run: code scanning takes one of a tool."""
     return json.dumps(_Run(report, fingerprint.repository()).document(), indent=1)
 
 
@@ -38,7 +39,12 @@ class _Run:
 
     def document(self) -> dict[str, Any]:
         findings: list[Finding | Ignored] = [*self.report.findings, *self.report.ignored]
-        marks = fingerprint.of((one.finding if isinstance(one, Ignored) else one for one in findings), self.root)
+        before = [(name, one) for name, run in words.named_earlier(self.report) for one in run.findings]
+        # Those of the last run come first: they keep the fingerprints that they have where it alone is judged.
+        every = (*findings, *(one for _, one in before))
+        marks = fingerprint.of((one.finding if isinstance(one, Ignored) else one for one in every), self.root)
+        results = [self.result(found, mark) for found, mark in zip(findings, marks, strict=False)]
+        results += [self.earlier(*one, mark) for one, mark in zip(before, marks[len(findings) :], strict=True)]
         verdict = words.verdict_of(self.report)
         driver = {
             "name": "rldoctor",
@@ -50,7 +56,7 @@ class _Run:
             "originalUriBaseIds": {ROOT: {"description": {"text": "The root of the repository."}}},
             "columnKind": "unicodeCodePoints",
             "invocations": [self.invocation()],
-            "results": [self.result(found, mark) for found, mark in zip(findings, marks, strict=True)],
+            "results": results,
             "properties": {"verdict": verdict.state.value, "missing": [str(one) for one in verdict.missing]},
         }
         schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -59,6 +65,7 @@ class _Run:
     def rules(self) -> list[dict[str, Any]]:
         checks = registry.load().checks
         found = [*self.report.findings, *(ignored.finding for ignored in self.report.ignored)]
+        found += [finding for run in self.report.earlier_runs for finding in run.findings]
         names = {r.code: r.name for r in self.report.results} | {f.code: f.name for f in found}
         return [self.rule(code, name, checks[code].doc if code in checks else "") for code, name in names.items()]
 
@@ -111,6 +118,13 @@ class _Run:
             until = f" (until {found.until})" if found.until else ""
             result["suppressions"] = [{"kind": "external", "justification": f"{found.reason}{until}"}]
         return result
+
+    def earlier(self, name: str, finding: Finding, mark: str) -> dict[str, Any]:
+        """A finding of a run before the last one, as a note: the verdict is about the last."""
+        result = self.result(finding, mark)
+        properties = {**result["properties"], "run": name, "severity": finding.severity.value}
+        said = {"text": f"{name}: {result['message']['text']}"}
+        return {**result, "level": LEVELS[Severity.NOTE], "message": said, "properties": properties}
 
     def anywhere(self) -> Evidence:
         """The place of what has none of its own."""

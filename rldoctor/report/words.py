@@ -55,10 +55,15 @@ def headline(report: Report) -> str:
 
 def earlier(report: Report) -> Iterator[str]:
     """A line for each run before the last one, where all were asked for."""
-    runs = len(report.earlier_runs) + 1
-    for number, run in enumerate(report.earlier_runs, start=1):
+    for name, run in named_earlier(report):
         more = f", and {len(run.findings) - 1} more" if len(run.findings) > 1 else ""
-        yield f"run {number} of {runs}: {headline(run)}{more}"
+        yield f"{name}: {headline(run)}{more}"
+
+
+def named_earlier(report: Report) -> list[tuple[str, Report]]:
+    """The runs before the last one, the oldest first, each with what it is called: ``run 1 of 3``."""
+    runs = len(report.earlier_runs) + 1
+    return [(f"run {number} of {runs}", run) for number, run in enumerate(report.earlier_runs, start=1)]
 
 
 def is_well(report: Report) -> bool:

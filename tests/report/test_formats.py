@@ -263,18 +263,64 @@ def test_in_a_log_costs_further_fixes_and_what_the_first_line_says_already_come_
         assert text in everything and text not in report.renderer("rich")(crashed)
 
 
+FAILED_BEFORE = replace(REPORT, ranked=(LOOSE, BUDGET), incident=CRASH)
+FINISHED_BEFORE = Report(target="run.log", results=(), incident=Incident(kind="finished"))
+LAST = replace(REPORT, ranked=(BUDGET,), incident=CRASH, earlier_runs=(FAILED_BEFORE, FINISHED_BEFORE))
+HEAD_BEFORE = f"failed: RLD104 (rank 3, rollout, step 12 of 100): {' '.join(LOOSE.message.split())}"
+
+
 def test_earlier_runs_are_a_line_each_and_whole_in_json() -> None:
-    first = replace(REPORT, ranked=(LOOSE, BUDGET), incident=CRASH)
-    second = Report(target="run.log", results=(), incident=Incident(kind="finished"))
-    last = replace(REPORT, ranked=(BUDGET,), incident=CRASH, earlier_runs=(first, second))
-    head = f"failed: RLD104 (rank 3, rollout, step 12 of 100): {' '.join(LOOSE.message.split())}, and 1 more"
-    told = [f"run 1 of 3: {head}", "run 2 of 3: finished: no problem found in run.log"]
-    lines = report.renderer("rich")(last).splitlines()
+    told = [f"run 1 of 3: {HEAD_BEFORE}, and 1 more", "run 2 of 3: finished: no problem found in run.log"]
+    lines = report.renderer("rich")(LAST).splitlines()
     assert [line for line in lines if line.startswith("run ") and " of 3: " in line] == told
-    assert "run 2 of 3" in report.renderer("markdown")(last)
-    runs = json.loads(report.renderer("json")(last))["earlier_runs"]
+    assert "run 2 of 3" in report.renderer("markdown")(LAST)
+    runs = json.loads(report.renderer("json")(LAST))["earlier_runs"]
     assert [[one["code"] for one in run["findings"]] for run in runs] == [["RLD104", "RLD202"], []]
     assert runs[1]["incident"]["kind"] == "finished"
+
+
+def test_earlier_runs_are_notes_in_sarif_and_the_last_run_keeps_its_fingerprints() -> None:
+    document = json.loads(report.renderer("sarif")(LAST))
+    official.sarif().validate(document)
+    (run,) = document["runs"]
+    alone, *_ = json.loads(report.renderer("sarif")(replace(LAST, earlier_runs=())))["runs"][0]["results"]
+    last, *before = run["results"]
+    assert last == alone and last["level"] == "error"
+    assert [(one["ruleId"], one["level"], one["properties"]["run"]) for one in before] == [
+        ("RLD104", "note", "run 1 of 3"),
+        ("RLD202", "note", "run 1 of 3"),
+    ]
+    assert before[1]["message"]["text"].startswith("run 1 of 3: ") and before[1]["properties"]["severity"] == "error"
+    assert len({one["partialFingerprints"]["finding/v1"] for one in run["results"]}) == 3
+
+
+def test_earlier_runs_are_cases_in_junit_that_neither_pass_nor_fail() -> None:
+    suite, alone = (
+        ElementTree.fromstring(report.renderer("junit")(one)) for one in (LAST, replace(LAST, earlier_runs=()))
+    )
+    assert suite.get("failures") == alone.get("failures")
+    first, second = (suite.find(f"testcase[@name='run {number} of 3']") for number in (1, 2))
+    assert first is not None and second is not None
+    skipped = first.find("skipped")
+    assert skipped is not None and skipped.get("message") == HEAD_BEFORE and second.find("skipped") is None
+    assert "error RLD202" in (first.findtext("system-out") or "")
+
+
+def test_earlier_runs_that_were_not_well_are_notices_on_github() -> None:
+    placed = replace(LAST, place=Evidence(text="the log", source="run.log", line=9))
+    lines = report.renderer("github")(placed).splitlines()
+    assert [line for line in lines if " of 3" in line] == [
+        f"::notice file=run.log,line=9,title=rldoctor%2C run 1 of 3::{HEAD_BEFORE.replace('%', '%25')}"
+    ]
+    assert sum(line.startswith("::error") for line in lines) == 1
+
+
+def test_earlier_runs_are_folded_and_whole_on_the_page() -> None:
+    page = report.renderer("html")(LAST)
+    earlier = page.partition("<h2>Earlier runs</h2>")[2]
+    assert f"<summary>run 1 of 3: {HEAD_BEFORE}</summary>" in earlier and "run 2 of 3: finished" in earlier
+    assert 'id="run-1-finding-2"' in earlier and "rollout.max_num_batched_tokens=10240" in earlier
+    assert "Earlier runs" not in report.renderer("html")(replace(LAST, earlier_runs=()))
 
 
 def test_what_followed_from_the_cause_is_no_second_error() -> None:

@@ -26,13 +26,18 @@ def render(report: Report) -> str:
         headline=words.headline(report),
         tone=_tone(report),
         missing=words.verdict_of(report).missing,
-        timeline=lanes.timeline(report.incident) if report.incident is not None else None,
+        timeline=_timeline(report),
+        earlier=[(name, run, _timeline(run)) for name, run in words.named_earlier(report)],
         summary=sentence(report),
         passed=[r for r in report.results if r.outcome is Outcome.PASS] if report.incident is None else [],
         unsettled=[r for r in report.results if r.outcome in (Outcome.NOT_CHECKED, Outcome.CRASHED)],
         drawings=[shapes.drawing(one) for one in report.exhibits if not one.empty],
         version=__version__,
     )
+
+
+def _timeline(report: Report) -> lanes.Timeline | None:
+    return lanes.timeline(report.incident) if report.incident is not None else None
 
 
 def _tone(report: Report) -> str:
