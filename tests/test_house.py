@@ -30,16 +30,23 @@ def test_the_doctor_does_not_import_the_patient() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_static_check_makes_no_models_of_its_options() -> None:
-    """typer from 0.29 on has pydantic make one of each: a fifth of the start-up."""
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check --level static --assume vllm==0.11.0 --assume torch==2.8.0 --fail-on never",
+        "hang --from absent",
+        "watch /dev/null",
+    ],
+)
+def test_a_command_makes_no_models_of_its_options(command: str) -> None:
+    """typer from 0.29 on has pydantic make one of each, defaults among them: a fifth of the start-up."""
     probe = (
         "import atexit, sys, rldoctor.cli\n"
         "atexit.register(lambda: print('pydantic' in sys.modules))\n"
-        "rldoctor.cli.main(['check', '--level', 'static', '--assume', 'vllm==0.11.0',"
-        " '--assume', 'torch==2.8.0', '--fail-on', 'never'])"
+        f"rldoctor.cli.main({command.split()!r})"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 
 def test_dataclasses_of_the_house_are_those_of_records() -> None:

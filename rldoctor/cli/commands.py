@@ -102,6 +102,8 @@ def _processed(param: Any, by_typer: Callable[..., Any], context: Any, given: An
     value: Any
     if given is None and not param.required:
         value = () if param.multiple or param.nargs == -1 else None
+    elif isinstance(kind, type) and type(given) is kind:
+        value = given
     elif given and kind in (str, Path):
         value = kind(given)
     elif given and kind in (list[str], list[Path]):

@@ -10,23 +10,24 @@ import ast
 import re
 from typing import Any
 
+from rldoctor.expressions import expression
 from rldoctor.formats.native import Located
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved, scalar
 
 MAX_DEPTH = 60
-_SPACE = re.compile(r"\s*")
-_STRING = re.compile(r"""[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
-_BARE = re.compile(r"[^\s,(\[{<>'\"}\])=:]+")
-_KEY = re.compile(r"([A-Za-z_][\w.-]*)\s*=")
-_FIELD = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*=(.*?),?\s*$")
+_SPACE = expression(r"\s*")
+_STRING = expression(r"""[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
+_BARE = expression(r"[^\s,(\[{<>'\"}\])=:]+")
+_KEY = expression(r"([A-Za-z_][\w.-]*)\s*=")
+_FIELD = expression(r"\s*([A-Za-z_][\w.-]*)\s*=(.*?),?\s*$")
 # Megatron's arguments: 48 columns of a name and dots, under a title between dashes. A longer name has no dots.
-TABLE = re.compile(r"-{4,} [\w ]{1,60} -{4,}$")
-_ROW = re.compile(r"\s*([A-Za-z_][\w.-]*) (?:\.+ | )(.*)$")
-_OPENING = re.compile(r"[A-Za-z_][\w.]*\(")
-_ENUM = re.compile(r"<[\w.]+: (.+)>$")
-_DTYPE = re.compile(r"torch\.(b?float\d+|half)$")
-_WORD = re.compile(r"[A-Za-z][\w./-]*$")
+TABLE = expression(r"-{4,} [\w ]{1,60} -{4,}$")
+_ROW = expression(r"\s*([A-Za-z_][\w.-]*) (?:\.+ | )(.*)$")
+_OPENING = expression(r"[A-Za-z_][\w.]*\(")
+_ENUM = expression(r"<[\w.]+: (.+)>$")
+_DTYPE = expression(r"torch\.(b?float\d+|half)$")
+_WORD = expression(r"[A-Za-z][\w./-]*$")
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 _PYTHON = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 

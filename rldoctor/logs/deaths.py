@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
+from rldoctor.expressions import expression
 from rldoctor.logs.model import LoggedException, Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.records import dataclass
@@ -34,7 +35,7 @@ class Death:
 def _death(
     literal: str, pattern: str, name: str, launcher: bool = False, behind: bool = False, any_child: bool = False
 ) -> Death:
-    return Death(literal, re.compile(pattern), name, launcher, behind, any_child)
+    return Death(literal, expression(pattern), name, launcher, behind, any_child)
 
 
 # Of several tasks none is said to have been the first.
@@ -175,7 +176,7 @@ FATAL_PYTHON = "Fatal Python error: "
 TERMINATE = "terminate called "
 ELASTIC_SUMMARY = "Root Cause (first observed failure)"
 
-ELASTIC_FIELD = re.compile(r"\s*(?P<field>time|host|rank|exitcode|error_file|traceback)\s*: (?P<value>.{0,400})$")
+ELASTIC_FIELD = expression(r"\s*(?P<field>time|host|rank|exitcode|error_file|traceback)\s*: (?P<value>.{0,400})$")
 
 
 def died(

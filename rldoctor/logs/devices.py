@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from rldoctor.case import Gpu, Gpus
+from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal
 from rldoctor.logs.runs import Slice
 
@@ -18,7 +18,7 @@ _OF_NVIDIA = r"(?:NVIDIA|Tesla|GeForce|Quadro) ?[\w -]{1,60}?"
 
 
 def _reveal(literal: str, pattern: str, what: str) -> Reveal:
-    return Reveal(literal, re.compile(pattern), what)
+    return Reveal(literal, expression(pattern), what)
 
 
 # nvidia-smi's table and its list, torch's collect_env; NCCL's and torch's number of the CUDA that a driver serves;

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
+from rldoctor.expressions import expression
 from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import closes_sample
 
-_INSTANCE = re.compile(
+_INSTANCE = expression(
     r"terminate called (?:after throwing an instance of '(?P<type>[^']{1,200})'|without an active exception)"
 )
-_WHAT = re.compile(r"\s*what\(\):\s*(?P<what>.*)")
-_DUMP_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9}) in (?P<function>.{1,300})')
-_THREAD = re.compile(r"\s*(?P<current>Current thread|Thread) 0x[0-9a-f]+.{0,80}:$")
-_EXIT = re.compile(r"(?P<code>-?\d{1,9})\s*(?:\(pid: (?P<pid>\d{1,9})\))?\s*(?:\((?P<signal>SIG\w+)\))?")
-_RANK = re.compile(r"(?P<rank>\d{1,6})(?: \(local_rank: (?P<local>\d{1,6})\))?")
+_WHAT = expression(r"\s*what\(\):\s*(?P<what>.*)")
+_DUMP_FRAME = expression(r'\s*File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9}) in (?P<function>.{1,300})')
+_THREAD = expression(r"\s*(?P<current>Current thread|Thread) 0x[0-9a-f]+.{0,80}:$")
+_EXIT = expression(r"(?P<code>-?\d{1,9})\s*(?:\(pid: (?P<pid>\d{1,9})\))?\s*(?:\((?P<signal>SIG\w+)\))?")
+_RANK = expression(r"(?P<rank>\d{1,6})(?: \(local_rank: (?P<local>\d{1,6})\))?")
 # CPython's Python/pylifecycle.c, Python/traceback.c and Modules/faulthandler.c.
 _OF_DUMP = (
     "<no Python frame>",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rldoctor.expressions import expression
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
 from rldoctor.logs.places import node_and_attempt
@@ -17,14 +18,14 @@ from rldoctor.model import Evidence, Finding, Incident, Severity
 
 # Words of a failure. Those of the first group say so wherever they stand, the others where no logger calls the line
 # mere information.
-_FAILURE = re.compile(
+_FAILURE = expression(
     r"\b\w*(?:Error|Exception|ERROR|FATAL)\b|(?i:\b(?:fatal|failed|failure|abort(?:ed)?|killed|crash(?:ed)?|panic|"
     r"segfault|segmentation fault|core dumped|cannot|refused|denied|out of memory|timed out|unrecoverable|"
     r"cancelled at|command not found|no such file|unable to)\b|"
     r"\bexit(?:ed)? (?:with )?(?:code|status)[: ]+-?[1-9]\d*(?![\d:]))"
 )
-_WHOLE = re.compile(r"\S")
-_HARMLESS = re.compile(
+_WHOLE = expression(r"\S")
+_HARMLESS = expression(
     r"Warning:|^\s*(?:wandb|swanlab):|Exception ignored in|resource_tracker|\[shutdown\]|"
     r"\b(?:0|no) (?:errors?|failed)\b"
 )
@@ -36,19 +37,19 @@ _MOST_SUSPECTS = 3
 # Records of a logger, or lines with a process, from which on a text is taken for a log.
 _RECORDS = 3
 # A trainer's own bar has no title, or one of these; others count shards, graphs and prompts.
-_TRAINERS_BAR = re.compile(
+_TRAINERS_BAR = expression(
     r"\s*(?:(?:Training Progress|Train\w*|Epochs?|Episodes?|Steps?|Iterations?|Global step)\b[^|%]{0,60}?:? *)?"
     r"\d+%\|[^|]{0,300}\| *(?P<at>\d{1,12})/(?P<of>\d{1,12}) \["
 )
 # The titles of bars that move before a run has begun.
-_STARTS = re.compile(
+_STARTS = expression(
     r"(?i:\b(?:load|shard|weight|captur|compil|fetch|download|upload|token|map\b|filter|preprocess|split|cudagraph|warm))"
 )
 # uvicorn's last words, behind a shutdown that somebody asked for and behind one that a failure brought.
-_SERVER_ENDED = re.compile(r"\s*Finished server process \[\d+\]")
+_SERVER_ENDED = expression(r"\s*Finished server process \[\d+\]")
 # vllm/v1/utils.py: the process that owns an engine ends it when it leaves itself. One that is killed says nothing.
-_ENGINE_ENDED = re.compile(r"\s*\[shutdown\] Process manager: send sigterm to process")
-_COUNTED = re.compile(
+_ENGINE_ENDED = expression(r"\s*\[shutdown\] Process manager: send sigterm to process")
+_COUNTED = expression(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
     r"|(?:^|\s)step:(?P<alone>\d+) - "
 )

@@ -10,6 +10,7 @@ from dataclasses import field
 from functools import cached_property
 
 from rldoctor.catalogue.check import Role
+from rldoctor.expressions import expression
 from rldoctor.frameworks import trainers
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import LoggedException
@@ -21,16 +22,16 @@ from rldoctor.logs.table import Table, Use
 from rldoctor.records import dataclass
 
 # Python says itself that these end nothing.
-_IGNORED = re.compile(r"Exception ignored in|--- Logging error ---|Error in (?:atexit|sys)\.")
+_IGNORED = expression(r"Exception ignored in|--- Logging error ---|Error in (?:atexit|sys)\.")
 # Written by the hooks that run when nobody caught the exception.
-_UNCAUGHT = re.compile(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
-_BOOTSTRAP = re.compile(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
+_UNCAUGHT = expression(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
+_BOOTSTRAP = expression(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
 # So many lines are no accident.
 SEVERAL = 3
 # So often a process reports the same failure only where it lives on.
 _AGAIN = 6
 # Said by a process whose pipe or parent is gone; at the end of a run this is how the end looks.
-_PARTING = re.compile(
+_PARTING = expression(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
 )
 # What grew from an interruption (a callback, a clean-up that it broke off) is no failure of its own.
@@ -39,7 +40,7 @@ _INTERRUPT = "KeyboardInterrupt"
 _WATCHDOGS = "c10::DistBackendError"
 # What was cut off in these would have gone on to what they started.
 _PROGRAMS = ("torchrun", "accelerate", "deepspeed", *(name for framework in trainers() for name in framework.programs))
-LAUNCHERS = re.compile(
+LAUNCHERS = expression(
     r"runpy\b|/torch/distributed/(?:run|launcher/\w+|elastic/[\w/]+)\.py$|"
     r"/hydra/(?:main|_internal/\w+)\.py$|/ray/_private/\w+\.py$|/accelerate/commands/|"
     rf"/bin/(?:{'|'.join(map(re.escape, _PROGRAMS))})$"

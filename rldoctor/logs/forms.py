@@ -3,38 +3,37 @@ exception itself."""
 
 from __future__ import annotations
 
-import re
-
+from rldoctor.expressions import expression
 from rldoctor.logs.model import Frame
 
 HEADER = "Traceback (most recent call last):"
 # Stands in every frame that Python prints.
 IN_FRAME = '", line '
 
-_FRAME = re.compile(
+_FRAME = expression(
     r'(?P<indent>\s*)(?:> )?File "(?P<file>[^"]{1,1024})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
 )
-_DRIVE = re.compile(r"[A-Za-z]:\\")
+_DRIVE = expression(r"[A-Za-z]:\\")
 # ``File /x/a.py:376, in f(args)``, ``/x/a.py in f(self)``, ``Cell In[1], line 6``, ``<ipython-input-1-0> in <module>``.
-_NOTEBOOK_FRAME = re.compile(
+_NOTEBOOK_FRAME = expression(
     r"(?:File )?(?P<file>[~/.][^\s:\"]{1,500}|<ipython-input[^>]{1,80}>|Cell In ?\[\d+\])"
     r"(?:(?::|, line )(?P<line>\d{1,9}))?(?:,? in (?P<function>[^\s(]{1,200}).{0,2000})?$"
 )
-_NOTEBOOK_HEADER = re.compile(r"[A-Za-z_][\w.]{2,100} {2,}Traceback \(most recent call last\)$")
-_NOTEBOOK_CODE = re.compile(r"\s*-+> ?(?P<line>\d{1,9})(?P<code>.*)")
-EXCEPTION = re.compile(
+_NOTEBOOK_HEADER = expression(r"[A-Za-z_][\w.]{2,100} {2,}Traceback \(most recent call last\)$")
+_NOTEBOOK_CODE = expression(r"\s*-+> ?(?P<line>\d{1,9})(?P<code>.*)")
+EXCEPTION = expression(
     r"(?P<type>(?:[A-Za-z_]\w{0,100}\.){0,12}[A-Za-z_]\w{0,100}(?:\([\w.]{1,100}\))?)(?P<rest>:(?: (?P<message>.*))?)?$"
 )
 # What nearly all exceptions' names end in; another name counts only where an exception is due.
-USUAL = re.compile(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
+USUAL = expression(r"(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Group|Expired|Iteration)(?:\([\w.]+\))?$")
 # A logger's line that was cut off behind its level.
 _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "FATAL"})
 # What stands before every line of an exception group, and where its members and itself end.
-GUTTER = re.compile(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
-GROUP_MEMBER = re.compile(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
-GROUP_END = re.compile(r"\s{0,40}\+-{10,}$")
+GUTTER = expression(r"\s{0,40}[|+](?:-[+]-+ \d+ -+|-+ \d+ -+|-{4,})?(?: |$)")
+GROUP_MEMBER = expression(r"\s{0,40}[+|][-+]{2,40} \d+ -+$")
+GROUP_END = expression(r"\s{0,40}\+-{10,}$")
 # Lines that no message goes on with: metrics, samples, the next end.
-NOT_MESSAGE = re.compile(
+NOT_MESSAGE = expression(
     r"\s*(?:\{['\"]|step:\d+ - |Step \d+:?$|={5,} Step \d|Episode \[|"
     r"\[(?:prompt|response)\]|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |"
     r"Filesystem {2,}\S+ +Used |Exception in thread |Process \S+:$|\[rank\d+\]:|Exception ignored in)"

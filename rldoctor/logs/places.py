@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal
 from rldoctor.logs.runs import Slice
 
@@ -13,11 +13,11 @@ CANCELLED = " CANCELLED AT "
 
 
 def _node(literal: str, pattern: str) -> Reveal:
-    return Reveal(literal, re.compile(pattern), NODE)
+    return Reveal(literal, expression(pattern), NODE)
 
 
 def _attempt(literal: str, pattern: str) -> Reveal:
-    return Reveal(literal, re.compile(pattern), ATTEMPT)
+    return Reveal(literal, expression(pattern), ATTEMPT)
 
 
 _TASKS_END = (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from rldoctor.expressions import expression
 from rldoctor.logs import envelope
 from rldoctor.logs.model import Origin
 from rldoctor.logs.times import seconds
@@ -68,13 +69,13 @@ _ISO = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\
 
 # The level of a clock's record that has nothing but a blank behind it; what has more is a logger's form of its own.
 _LED = rf"(?P<level>{_LEVEL}) (?=[^-|:\s\d])(?![\w./-]{{1,120}}:\d+ -- )"
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-_BEHIND_CLOCK = re.compile(" {0,4}" + _LED)
+_CLOCK = expression(r"\d\d:\d\d:\d\d")
+_BEHIND_CLOCK = expression(" {0,4}" + _LED)
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-_c])")
-_REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
+_ANSI = expression(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-_c])")
+_REPEATED = expression(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
 # A bar that is redrawn without a line end has the next message on its line.
-_AFTER_BAR = re.compile(
+_AFTER_BAR = expression(
     r"(?:it/s|s/it|toks/s|B/s)[^\]\[]{0,80}\] ?(?P<rest>(?:\((?:[\w.]+) pid=\d+\)|\[rank\d+\]:|\[RANK \d+\]|"
     r"(?:slurmstepd|srun|bash|sh): |[\w.]{1,80}(?:Error|Exception|Interrupt)(?:: |$)|"
     r"(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)(?:$| )).*)$"
@@ -118,7 +119,7 @@ class _Rule:
 
 
 def _rule(pattern: str, apply: Callable[[re.Match[str], Line], None]) -> _Rule:
-    return _Rule(re.compile(pattern), apply)
+    return _Rule(expression(pattern), apply)
 
 
 _PAREN = (
@@ -184,12 +185,12 @@ _RULES |= dict.fromkeys("0123456789", _DIGIT)
 _RULES |= dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", _LETTER)
 
 # torch's C++ log and DeepSpeed name the rank inside the line.
-_INNER_RANK = re.compile(r"\[(?:Rank |RANK )(\d+)\]|\[PG ID \d+[^\]]{0,80}Rank (\d+)\]")
+_INNER_RANK = expression(r"\[(?:Rank |RANK )(\d+)\]|\[PG ID \d+[^\]]{0,80}Rank (\d+)\]")
 _MOST_PREFIXES = 8
 # What containers, schedulers and terminals put before whatever a program wrote.
 _OUTER = {"[": (_BRACKET[2], _BRACKET[3], _BRACKET[-1]), **dict.fromkeys("0123456789", _DIGIT[:2])}
 _OUTER |= dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _LETTER[-2:])
-_LOGGER = re.compile(rf"(?:\| )?(?:{_LEVEL})\b")
+_LOGGER = expression(rf"(?:\| )?(?:{_LEVEL})\b")
 
 
 def strip_ansi(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from dataclasses import field
 from enum import Enum
 
+from rldoctor.expressions import expression
 from rldoctor.formats.printed import TABLE
 from rldoctor.frameworks import trainers
 from rldoctor.logs.model import Origin
@@ -18,9 +19,9 @@ _MOST_CHARACTERS = 256 << 10
 # Of one log. Every rank and every replica may print its own.
 MOST = 200
 # A mapping in YAML, whose lines follow the first key and its value; what is no deeper and no key is not part of it.
-_MAPPING = re.compile(r"[A-Za-z_]\w*:(?: \S.*)?$")
-_IN_MAPPING = re.compile(r"\s+\S|- |[A-Za-z_]\w*:(?: |$)")
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_MAPPING = expression(r"[A-Za-z_]\w*:(?: \S.*)?$")
+_IN_MAPPING = expression(r"\s+\S|- |[A-Za-z_]\w*:(?: |$)")
+_QUOTED = expression(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 class Kind(Enum):
@@ -48,7 +49,7 @@ class Form:
 
 
 def _form(literal: str, pattern: str, kind: Kind) -> Form:
-    return Form(literal, re.compile(pattern), kind)
+    return Form(literal, expression(pattern), kind)
 
 
 # A shell's trace (set -x) names the program first; sudo, nohup and variables are the unwrapping's business.
@@ -71,7 +72,7 @@ FORMS: tuple[Form, ...] = (
     _form("non-default args: ", r"non-default args: (\{.*)", Kind.ARGUMENTS),
     *(_form(*row, Kind.COMMAND) for framework in trainers() for row in framework.words.commands),
     *(
-        Form(row.literal, re.compile(row.pattern), Kind.SETTINGS, row.entry, row.has)
+        Form(row.literal, expression(row.pattern), Kind.SETTINGS, row.entry, row.has)
         for framework in trainers()
         for row in framework.words.settings
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
 
@@ -19,49 +20,49 @@ FIELDS_OF_SAMPLES = frozenset(
     {"prompt", "prompts", "completion", "completions", "response", "question", "questions", "problem", "instruction",
      "answer", "solution", "ground_truth", "chosen", "rejected", "role"}
 )  # fmt: skip
-_FIELD = re.compile(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
-_KEYWORD = re.compile(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
+_FIELD = expression(rf"['\"](?:{_FIELDS})['\"]\s*[:=]\s*(?:\[|\{{|u?b?r?['\"])", re.IGNORECASE)
+_KEYWORD = expression(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNORECASE)
 # Other fields' names stand before what programs say: ``Message: The node was low on resource``.
-_LABEL = re.compile(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
+_LABEL = expression(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
 # What the cluster says: Kubernetes' status in YAML (``  message: 'The node was low on resource: memory``), and Nomad of
 # an end (``Exit Code: 137, Exit Message: "OOM Killed"``).
-_STATUS = re.compile(r"(?:\s*(?:- )?message|.{0,200}\bExit Message): ['\"][^'\"]*$")
+_STATUS = expression(r"(?:\s*(?:- )?message|.{0,200}\bExit Message): ['\"][^'\"]*$")
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
-_SPEAKER = re.compile(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
-_TABLE = re.compile(r"\s*[│┃|╭╰┏┡├└┌╔║]")
-_SHELL_TRACE = re.compile(r"\s*(?:\++ |\$ |> |# |// )")
+_SPEAKER = expression(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
+_TABLE = expression(r"\s*[│┃|╭╰┏┡├└┌╔║]")
+_SHELL_TRACE = expression(r"\s*(?:\++ |\$ |> |# |// )")
 # What a warning gives as an example of what may come.
-_EXAMPLE = re.compile(r"\b(?:like|such as|e\.g\.,?|for example,?) `[^`]*$")
-_ESCAPED_LINES = re.compile(r"\\n")
+_EXAMPLE = expression(r"\b(?:like|such as|e\.g\.,?|for example,?) `[^`]*$")
+_ESCAPED_LINES = expression(r"\\n")
 
 # Of documents and source files: so many lines are of one kind.
-_MARKDOWN = re.compile(r"#{1,6} \w|\s{0,6}(?:[-*]|\d{1,2}\.) \S|\|.+\|\s*$|.*\]\(\S+\)")
-_CODE = re.compile(
+_MARKDOWN = expression(r"#{1,6} \w|\s{0,6}(?:[-*]|\d{1,2}\.) \S|\|.+\|\s*$|.*\]\(\S+\)")
+_CODE = expression(
     r"(?:import \w[\w., ]*|from [\w.]+ import .+|@\w[\w.]*(?:\(.*\))?|"
     r"\s*(?:(?:async )?def \w+\(.*|class \w+.*:|try:|(?:except|elif|if|for|while|with) .+:|else:|"
     r"raise \w+\(.*|return .+))$"
 )
 # What git shows of a history.
-_HISTORY = re.compile(
+_HISTORY = expression(
     r"[* |/\\]{0,20}(?:commit [0-9a-f]{7,40}\b|Author: .+<\S+>$|(?:Author|Commit)?Date:  |[0-9a-f]{7,12} \S)"
 )
 _FEWEST_MARKS = 5
 # An entry of a changelog: what was done, or which change did it. A text of nothing else is no log, however short.
-_ENTRY = re.compile(
+_ENTRY = expression(
     r"\s{0,6}[-*] (?=.*(?:\(#\d+\)|\bin #\d+|\bby @\w|\b(?:is|are) now\b)|(?:\[[\w ]+\] ?|\**[\w./ -]{1,30}:\** )?"
     r"(?:Fix|Add|Handl|Avoid|Remov|Rais|Improv|Support|Chang|Updat|Prevent|Catch|Document|Warn|Refactor|Bump|Revert|"
     r"Allow|Drop|Deprecat|Clarif)(?:e|es|ed|s|y|ies|ied|ped)?\b)"
 )
 
 # Labels that open a shown sample and what closes it again: a field in brackets, or a title.
-_OPENS = re.compile(
+_OPENS = expression(
     rf"\s*(?:\[(?:{_FIELDS})\]"
     r"|(?:#+ |=+ ?|-+ ?|\*+ ?)?(?:prompt|completion|response|generated text|sample|model output)s?(?: \d+)?\s*"
     r"(?::|=+|-+|\*+)\s*$|<\|im_start\|>|<think>|<answer>|```\w*\s*$)",
     re.IGNORECASE,
 )
-_LABELS = re.compile(rf"\s*\[(?:{_FIELDS})\]", re.IGNORECASE)
-_CLOSES = re.compile(
+_LABELS = expression(rf"\s*\[(?:{_FIELDS})\]", re.IGNORECASE)
+_CLOSES = expression(
     r"\s*(?:\[(?:score|reward|ground_truth|acc\w*|format|overall)\]|<\|im_end\|>|</think>|</answer>|```\s*$"
     r"|(?:score|reward|advantage)s?\s*[:=])",
     re.IGNORECASE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from rldoctor.expressions import expression
 from rldoctor.frameworks import trainers
 from rldoctor.frameworks.record import V
 from rldoctor.logs.model import Frame
@@ -22,7 +23,7 @@ class Reveal:
 
 
 def _reveal(literal: str, pattern: str, what: str) -> Reveal:
-    return Reveal(literal, re.compile(pattern), what)
+    return Reveal(literal, expression(pattern), what)
 
 
 # vLLM: v1/engine/core.py and engine/llm_engine.py, entrypoints/openai/api_server.py; NCCL: init.cc. Frameworks print
@@ -49,10 +50,10 @@ REVEALS: tuple[Reveal, ...] = (
 )
 
 # Those of a framework over another before that one, in whose folders its own files may lie.
-_PATTERNS = tuple((f.name, re.compile(f.words.paths, re.IGNORECASE)) for f in trainers() if f.words.paths)
+_PATTERNS = tuple((f.name, expression(f.words.paths, re.IGNORECASE)) for f in trainers() if f.words.paths)
 _TEXTS = tuple((framework.name, text) for framework in trainers() for text in framework.words.texts)
-_PYTHON = re.compile(r"/(?:lib|envs)/(?:[^/]+/)?python(?P<version>3\.\d+)/")
-_DIST = re.compile(r"/site-packages/(?P<name>[a-z0-9_]+)-(?P<version>\d[\w.+]*)\.(?:dist-info|egg)", re.IGNORECASE)
+_PYTHON = expression(r"/(?:lib|envs)/(?:[^/]+/)?python(?P<version>3\.\d+)/")
+_DIST = expression(r"/site-packages/(?P<name>[a-z0-9_]+)-(?P<version>\d[\w.+]*)\.(?:dist-info|egg)", re.IGNORECASE)
 
 
 def framework_of(files: Iterable[str], texts: Iterable[str] = ()) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.model import Frame
 
 # Names of functions and files in trainers, vLLM and transformers; the innermost frame that fits decides, and within a
@@ -39,7 +39,7 @@ _FRAMES: tuple[tuple[str, str], ...] = (
         r"determine_available_memory|initialize_kv|parse_args|_validate_launch|get_actor|\binit\b",
     ),
 )
-_PATTERNS = tuple((stage, re.compile(pattern)) for stage, pattern in _FRAMES)
+_PATTERNS = tuple((stage, expression(pattern)) for stage, pattern in _FRAMES)
 
 
 def stage_of(frames: Sequence[Frame]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rldoctor.expressions import expression
 from rldoctor.logs import forms
 from rldoctor.logs.draft import Draft
 from rldoctor.logs.model import Frame, LoggedException, Origin
@@ -14,15 +15,15 @@ SEPARATORS = (
     "The above exception was the direct cause of the following exception:",
 )
 
-_CARETS = re.compile(r"\s*[~^][~^ ]*$")
-_REMOTE_ABOUT = re.compile(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
+_CARETS = expression(r"\s*[~^][~^ ]*$")
+_REMOTE_ABOUT = expression(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
 # What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
-_CARRIED = re.compile(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
-_REMOTE_ACTOR = re.compile(r"ray::(?P<actor>[\w<>:-]+)")
-_OF_TYPE = re.compile(r"RayTaskError\((\w{1,100})\)$")
+_CARRIED = expression(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
+_REMOTE_ACTOR = expression(r"ray::(?P<actor>[\w<>:-]+)")
+_OF_TYPE = expression(r"RayTaskError\((\w{1,100})\)$")
 # What the hub's client raises has its reason behind an empty line.
-_IN_PARAGRAPHS = re.compile(r"\d{3} (?:Client|Server) Error\b")
-_RULE = re.compile(r"={20,}$")
+_IN_PARAGRAPHS = expression(r"\d{3} (?:Client|Server) Error\b")
+_RULE = expression(r"={20,}$")
 
 # A message goes on over lines that nothing else claims, up to a limit.
 _MESSAGE_LINES = 80

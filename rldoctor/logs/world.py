@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal
 from rldoctor.logs.runs import Slice
 from rldoctor.plan.model import Setting, Source
@@ -14,7 +14,7 @@ _SAID = "the launcher's own line says so"
 
 
 def _world(literal: str, pattern: str, what: str) -> Reveal:
-    return Reveal(literal, re.compile(pattern), what)
+    return Reveal(literal, expression(pattern), what)
 
 
 # torch/distributed/launcher/api.py, of a launch that may not grow; deepspeed/launcher/launch.py; the state that

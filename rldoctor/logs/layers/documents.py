@@ -7,75 +7,76 @@ import html
 import re
 from collections.abc import Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.layers.layer import MOST, UNDERLINE, Strip, emptied, of_program
 
 # No-break space, figure space, narrow no-break space; and what chats put between lines and no one sees.
-_ODD_BLANK = re.compile(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
-_NO_WIDTH = re.compile(rb"\xe2\x80[\x8b\x8e\x8f]|\xe2\x81\xa0")
-_CURLY_FRAME = re.compile(
+_ODD_BLANK = expression(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
+_NO_WIDTH = expression(rb"\xe2\x80[\x8b\x8e\x8f]|\xe2\x81\xa0")
+_CURLY_FRAME = expression(
     rb"File[ \xa0\xc2]+\xe2\x80[\x9c\x9d][^\n]{1,400}\xe2\x80\x9d, line \d|\{\xe2\x80[\x98\x99]\w"
 )
 _TYPED = tuple((mark.encode(), typed) for mark, typed in (("\u201c", b'"'), ("\u201d", b'"'), ("\u2018", b"'"),
                                                           ("\u2019", b"'")))  # fmt: skip
 # ESC written out, by its name, as a caret, in syslog's octal or lost.
-_COLOUR = re.compile(
+_COLOUR = expression(
     rb"(?:#033|ESC|\\x1b|\\u001b|\\033|\\e|\^\[|\xe2\x90\x9b|(?<!\x1b))\[(?:\d{1,3}(?:;\d{1,3}){0,4})m"
 )
-_RESET = re.compile(rb"(?<!\x1b)\[(?:0;)?(?:0|22|24|27|39|49)m")
+_RESET = expression(rb"(?<!\x1b)\[(?:0;)?(?:0|22|24|27|39|49)m")
 _FEWEST = 2
-_ENTITY = re.compile(rb"&(?:quot|lt|gt|amp|apos|#x?[0-9a-fA-F]{1,5});")
-_TAGS = re.compile(rb"\s*(?:</?[a-z]{1,10}[^<>]{0,100}>\s*)+$")
+_ENTITY = expression(rb"&(?:quot|lt|gt|amp|apos|#x?[0-9a-fA-F]{1,5});")
+_TAGS = expression(rb"\s*(?:</?[a-z]{1,10}[^<>]{0,100}>\s*)+$")
 # A page in which each line has elements of its own around it, and those that end a line.
 _ELEMENT = (
     rb"(?:html|head|body|div|span|p|br|li|ul|ol|tr|td|th|table|tbody|pre|code|samp|font|b|i|em|strong|a|mark|section)"
 )
-_TAG = re.compile(rb"</?" + _ELEMENT + rb"(?: [^<>\n]{0,400})?/?>|<!DOCTYPE html>", re.IGNORECASE)
-_ENDS_LINE = re.compile(rb"<br ?/?>|</(?:div|p|li|tr|pre|h\d)>", re.IGNORECASE)
-_CLOSED = re.compile(rb"</" + _ELEMENT + rb">[ \t\r]*$", re.IGNORECASE)
-_BROKEN = re.compile(rb"<br ?/?>[ \t\r]*$", re.IGNORECASE)
+_TAG = expression(rb"</?" + _ELEMENT + rb"(?: [^<>\n]{0,400})?/?>|<!DOCTYPE html>", re.IGNORECASE)
+_ENDS_LINE = expression(rb"<br ?/?>|</(?:div|p|li|tr|pre|h\d)>", re.IGNORECASE)
+_CLOSED = expression(rb"</" + _ELEMENT + rb">[ \t\r]*$", re.IGNORECASE)
+_BROKEN = expression(rb"<br ?/?>[ \t\r]*$", re.IGNORECASE)
 _FEWEST_ENDS = 3
 # A page as it begins, and text whose lines it keeps: what notebooks are exported as.
-_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
-_KEPT_TEXT = re.compile(rb"<pre(?: [^<>\n]{0,400})?>", re.IGNORECASE)
+_PAGE = expression(rb"(?:\xef\xbb\xbf)?\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
+_KEPT_TEXT = expression(rb"<pre(?: [^<>\n]{0,400})?>", re.IGNORECASE)
 # What stands in nearly every log, and never in the text of a page.
-_MARKUP = re.compile(rb'["<>]')
-_BRACKET = re.compile(rb"[<>]")
-_FENCE = re.compile(
+_MARKUP = expression(rb'["<>]')
+_BRACKET = expression(rb"[<>]")
+_FENCE = expression(
     rb"(?m)^[ \t]*(?:\x1b\[[0-9;]*m)*(?:```+[ \t]*[\w+.{}-]*|~~~+[ \t]*[\w+-]*|"
     rb"</?(?:details|summary|pre|code)>)[ \t\r]*(?:\x1b\[[0-9;]*m)*$"
 )
 # Marks of code that stand in the log's own first and last line.
-_OPENED = re.compile(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
-_GLUED = re.compile(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
+_OPENED = expression(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
+_GLUED = expression(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
 _FARTHEST = 60
 # A heading of Markdown, or of reStructuredText with the line below it.
-_HEADING = re.compile(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
+_HEADING = expression(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
 # Headings of what tells how a program is used; those of the first kind stand in nothing else.
-_HELPS = re.compile(
+_HELPS = expression(
     rb"(?i)^(?!.*\bexisting\b).*\b(?:trouble-?shooting|faqs?|frequently asked|"
     rb"(?:common|known) (?:problems|issues|errors|pitfalls))\b" + "|常见问题|故障排查|常見問題".encode()
 )
-_EXPLAINS = re.compile(
+_EXPLAINS = expression(
     rb"(?i)\b(?:install(?:ation|ing)?|usage|quick[- ]?start|getting started|license|licence|features|contributing|"
     rb"requirements|prerequisites|change-?log|citation|acknowledge?ments?|table of contents|documentation|"
     rb"supported (?:models|algorithms)|roadmap|what'?s new)\b" + "|安装|使用方法|快速开始|许可证|引用".encode()
 )
 # Headings of what reports that something failed.
-_REPORTS = re.compile(
+_REPORTS = expression(
     rb"(?i)\b(?:describe the \w+|bug|reproduc\w+|(?:expected|actual|current) behaviou?r|what happened|existing \w+|"
     rb"error|logs?|traceback|stack ?trace|system info\w*|your current environment|additional context|before submitting|"
     rb"screenshots?)\b" + "|问题描述|复现|当前行为|期望行为|报错|日志".encode()
 )
 _FEWEST_HEADINGS = 2
 # The lines of a block of code: between fences, or set in behind an empty line.
-_EXAMPLE = re.compile(
+_EXAMPLE = expression(
     rb"(?m)^[ ]{0,8}(?P<fence>```+|~~~+)[^\n]*\n(?:[^\n]*\n)*?[ ]{0,8}(?P=fence)[`~ \t\r]*$"
     rb"|(?:(?<=\n\n)|(?<=\n\r\n))(?:(?:[ ]{4}|\t)[^\n]*(?:\n|$)|[ \t\r]*\n(?=[ ]{4}|\t))+"
 )
 # Among other lines, so many that are quoted are a quotation. A Python prompt is none.
 _FEWEST_QUOTED = 4
-_QUOTED = re.compile(rb"[ \t]*>(?!>>)[ ]?")
-_QUOTED_EACH = re.compile(rb"(?m)^[ \t]*>(?!>>)[ ]?")
+_QUOTED = expression(rb"[ \t]*>(?!>>)[ ]?")
+_QUOTED_EACH = expression(rb"(?m)^[ \t]*>(?!>>)[ ]?")
 
 
 def blanks(lines: Sequence[bytes]) -> Strip | None:

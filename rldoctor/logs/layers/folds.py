@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
+from rldoctor.expressions import expression
 from rldoctor.logs.encodings import text_of
 from rldoctor.logs.layers.layer import Strip
 from rldoctor.logs.layers.records import records
@@ -20,7 +21,7 @@ _Length = Callable[[str], int]
 _GoesOn = Callable[[str, str, int, _Length], bool]
 
 _NARROWEST, _WIDEST = 40, 260
-_WORD_CHARACTER = re.compile(r"\w")
+_WORD_CHARACTER = expression(r"\w")
 _FEWEST = 3
 _PADDED, _ONE_WIDTH = 0.5, 0.9
 # Shares of the lines that are as long as can be, of those that end within a word, and of those behind which another
@@ -29,22 +30,22 @@ _SHARE, _TORN, _FRESH = 0.05, 0.08, 0.25
 # Behind which a line of code, of a rule or of a bar is at its end.
 _CLOSED = ("^", "~", "=", "-", "*", "(", "{", "[", "]", "}", ")")
 _LONG = 400
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
+_RAISED = expression(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
 _FEW_LINES = 80
 # Programs that put their name before whatever they say of a run.
-_PROGRAM = re.compile(
+_PROGRAM = expression(
     r"(?:srun|salloc|sbatch|slurmstepd(?:-\S{1,80})?|torchrun|mpirun|prterun|bash|kubelet): |=>> PBS: "
 )
 # What Python shows of a text or of bytes.
-_LITERAL = re.compile(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
+_LITERAL = expression(rb"b?(?:'[^\n]*'|\"[^\n]*\")\s*$")
 _TERMINALS = frozenset({60, 64, 70, 72, 76, 78, 79, 80, 90, 96, 100, 120, 132, 160})
 # A field of a data set's row, whose quotation marks may be escaped.
-_SAMPLE = re.compile(rb"\\*['\"](?:" + "|".join(sorted(FIELDS_OF_SAMPLES)).encode() + rb")\\*['\"]\s*: ")
+_SAMPLE = expression(rb"\\*['\"](?:" + "|".join(sorted(FIELDS_OF_SAMPLES)).encode() + rb")\\*['\"]\s*: ")
 _TRACEBACK = b"Traceback (most recent call last):"
 # Blanks between two lines; those behind a prefix (``[rank3]: ``, ``(Actor pid=1) ``, ``[core.py:133] ``) are none.
 _GAP = rb"(?<![ \t])(?<!\d\])(?<!\d\]:)(?<!\d\))[ \t]+"
 # Where a line of a traceback, of a logger or of a trainer begins in text that was run together.
-_BEGINS = re.compile(
+_BEGINS = expression(
     _GAP + rb"(?="
     rb"Traceback \(most recent call last\):"
     rb"|(?:\[rank\d+\]:|\[default\d+\]:|\([A-Z]\w{2,40} (?:rank=\d+ )?pid=\d+[^()\n]{0,60}\)|\(raylet[^()\n]{0,40}\)) "
@@ -63,16 +64,16 @@ _BEGINS = re.compile(
     rb")"
 )
 # Behind so many blanks, what begins a line of a traceback; behind fewer, a logger's record that begins as its line did.
-_RUN_ON = re.compile(
+_RUN_ON = expression(
     rb"(?<=[^\s|\xe2\x94\x82])[ ]{40,}(?=(?:\w+\.)*\w+(?:Error|Exception)\b|Traceback \(|File \"|raise |\w+, \w+ = )"
     rb"|(?<=\S)[ ]{6,}(?=\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3} - [\w.]+ - (?:DEBUG|INFO|WARNING|ERROR) - )"
 )
-_FRAME = re.compile(
+_FRAME = expression(
     rb"[ \t]*(?P<at>File \"[^\"\n]{1,400}\", line \d{1,9}, in (?:<\w+>|[\w.]+(?:\.<\w+>)*))[ \t]+(?!File \")"
 )
-_NEXT_FRAME = re.compile(_GAP + rb"(?=File \"[^\"\n]{1,400}\", line \d{1,9})")
-_CARETS = re.compile(rb"[ \t]+[~^]{2,}(?=[ \t])")
-_EXCEPTION = re.compile(
+_NEXT_FRAME = expression(_GAP + rb"(?=File \"[^\"\n]{1,400}\", line \d{1,9})")
+_CARETS = expression(rb"[ \t]+[~^]{2,}(?=[ \t])")
+_EXCEPTION = expression(
     _GAP + rb"(?=(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Group)"
     rb"(?:\(\w+\))?(?::[ \t]|:?[ \t]*$|[ \t]+(?:\[rank|During handling|The above)))"
 )
