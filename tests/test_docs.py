@@ -196,8 +196,20 @@ def test_what_the_tour_shows_of_a_live_engine_is_what_is_printed(patient: Path, 
     assert not missing, done.stdout + done.stderr
 
 
-def _numberless(line: str) -> str:
-    return re.sub(r"\d[\d.]*(?:\+cpu)?", "N", line)
+@pytest.mark.engine
+def test_what_the_tour_shows_of_a_fix_that_is_tried_is_what_is_printed(patient: Path, tmp_path: Path) -> None:
+    """Progress first, then the report; save for line breaks, and for what is left out where ``...`` stands."""
+    shown = dict(samples())
+    ((given, text),) = [one for one in shown.items() if one[0].startswith("rldoctor check serve.sh")]
+    (tmp_path / "serve.sh").write_text(shown["cat serve.sh"])
+    done = run(*shlex.split(given.replace(".patient/bin/python", str(patient)))[1:], cwd=tmp_path)
+    printed = _numberless(" ".join(f"{done.stderr} {done.stdout}".split()))
+    for part in filter(None, re.split(r"(?m)^\.\.\.$", text)):
+        assert _numberless(" ".join(part.split())) in printed, done.stdout + done.stderr
+
+
+def _numberless(text: str) -> str:
+    return re.sub(r"\d[\d.]*(?:\+cpu)?", "N", text)
 
 
 def test_formats_and_levels_are_all_described() -> None:
