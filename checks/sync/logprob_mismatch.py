@@ -2,7 +2,7 @@
 
 What it looks for
     In a running engine: log-probabilities of sampled tokens against those of the same model, in the same precision, in
-    transformers; what the engine tells while it decodes against what it tells of the same tokens in a prompt; and what
+    transformers, and on a GPU once more in float32, which hides less; what the engine tells while it decodes against what it tells of the same tokens in a prompt; and what
     the framework's own trainer, built as a run builds it, makes of the same tokens (TRL, verl,
     OpenRLHF).
     In a log: log-probabilities of engine and trainer that differ in length where the loss compares them. In the logged
@@ -264,14 +264,14 @@ def across_the_vocabulary(case: Case) -> Iterator[Finding | Reach]:
         )
 
 
-@check.observed(needs=["observations.exact"])
+@check.observed(needs=["observations.agreement", "observations.exact"])
 def in_float32(case: Case) -> Iterator[Finding | Reach]:
     """The comparisons with transformers once more, where the precision of the launch would hide a small defect."""
-    for _ in _reported(case):
-        pass  # what goes before a comparison in the launch's own precision goes before this one
-    if any(map(_apart, case.observations.get("agreement", {}).values())):
+    # What goes before a comparison in the launch's own precision goes before this one.
+    if any(map(_apart, _reported(case))):
         raise NotApplicable("engine and transformers disagree in the launch's own precision already")
     for job in runs(case, "exact"):
+        require(job, "trainer")
         noise, across, cached = noise_of(job), require(job, "vocabulary"), records(job).get("cached")
         compared = {
             "the tokens that it samples": between(require(job, "plain"), "engine", "trainer"),
@@ -295,7 +295,12 @@ def in_float32(case: Case) -> Iterator[Finding | Reach]:
 
 
 def _apart(job: Job) -> bool:
-    return apart_from_trainer(job) or not prompts_agree(job)
+    """Whether the engine disagrees with transformers, or with itself, in any of the comparisons above and below."""
+    compared = [between(require(job, "plain"), "engine", "prefill")]
+    if records(job).get("cached"):
+        compared.append(between(records(job)["cached"], "engine", "trainer"))
+    own = any(apart.beyond(noise_of(job)) for apart in compared)
+    return own or apart_from_trainer(job) or not prompts_agree(job)
 
 
 @check.observed(needs=["observations.agreement"])
@@ -453,7 +458,8 @@ def _engine_remedies(case: Case, job: Job) -> Iterator[Fix]:
             {"engine.kv_cache_dtype": "auto"},
             side_effects="half as many cached tokens",
         )
-    if case.plan is not None and case.plan.value("engine.attention_backend"):
+    # What the launch asks for is not carried over to every device and precision.
+    if records(job).get("asked", {}).get("attention_backend"):
         yield Fix.safe("let vLLM choose the attention backend", {"engine.attention_backend": None})
     if engine.get("enforce_eager") is False:
         yield Fix.unsafe(

@@ -47,13 +47,16 @@ class Engine:
 
     ``kind`` is ``llm`` (``vllm.LLM``) or ``async`` (``AsyncLLM``, ``AsyncLLMEngine``). An engine that is ``alone`` gets
     no options that others ask for, because the run compares it with another that differs in these options only.
-    ``replica`` keeps engines apart that are equal in all else."""
+    ``replica`` keeps engines apart that are equal in all else. A ``reference`` is an engine that the launch does not
+    ask for, to hold the launch's own against: it is shared with other references alone, and where it fails, what it was
+    wanted for was not reached, and nothing is wrong with the launch."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     kind: str = "llm"
     alone: bool = False
     replica: int = 0
+    reference: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

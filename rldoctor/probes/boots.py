@@ -45,6 +45,7 @@ class Boot:
     options: dict[str, Any]
     environ: dict[str, str]
     fixed: bool
+    reference: bool = False
     asked: list[Asked] = field(default_factory=list)
 
     @property
@@ -64,7 +65,7 @@ def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
         takers = [boot for boot in boots if _takes(boot, engine, basis)]
         boot = min(takers, key=lambda boot: not _is_basis(boot, basis), default=None)
         if boot is None:
-            boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone)
+            boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone, engine.reference)
             boots.append(boot)
         boot.options.update(engine.options)
         boot.environ.update(engine.environ)
@@ -73,7 +74,7 @@ def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
         # In what order runs were given does not matter, what may spoil the engine for others does.
         boot.asked.sort(key=lambda one: (one.scenario.disturbs, one.scenario.level, one.key))
         boot.name = MINIATURE if _is_basis(boot, basis) else boot.asked[0].key
-    return sorted(boots, key=lambda boot: (boot.name != MINIATURE, boot.replica, boot.name))
+    return sorted(boots, key=lambda boot: (boot.name != MINIATURE, boot.reference, boot.replica, boot.name))
 
 
 def _most_demanding_first(one: Asked) -> tuple[bool, int, str]:
@@ -82,7 +83,8 @@ def _most_demanding_first(one: Asked) -> tuple[bool, int, str]:
 
 
 def _takes(boot: Boot, engine: Engine, basis: Basis) -> bool:
-    if (boot.kind, boot.replica) != (engine.kind, engine.replica) or (engine.alone and not boot.fixed):
+    same = (boot.kind, boot.replica, boot.reference) == (engine.kind, engine.replica, engine.reference)
+    if not same or (engine.alone and not boot.fixed):
         return False
     options, environ = {**basis.options, **boot.options}, {**basis.environ, **boot.environ}
     if engine.alone:
@@ -94,7 +96,7 @@ def _takes(boot: Boot, engine: Engine, basis: Basis) -> bool:
 
 def _is_basis(boot: Boot, basis: Basis) -> bool:
     plain = _within(boot.options, basis.options) and _within(boot.environ, basis.environ)
-    return plain and boot.replica == 0 and boot.kind == "llm"
+    return plain and boot.replica == 0 and boot.kind == "llm" and not boot.reference
 
 
 def _within(part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:

@@ -55,9 +55,9 @@ def play(
     case: Case, request: Request, basis: Basis, boots: Iterable[Boot], progress: Progress, child: Path = CHILD
 ) -> Observations:
     """Runs every boot. Returns, by scenario and run, the results in the form of a job's (``rollout`` holds the boots
-    themselves, by their names); a run that was not reached has ``ended`` ``not-run``, and ``why``. Where the engine
-    that the others add to hangs while it comes up, they are not tried: each would take as long. What an earlier run
-    left in the folder that is asked for is not played again."""
+    themselves, by their names, but for references); a run that was not reached, or that failed on a reference, has
+    ``ended`` ``not-run``, and ``why``. Where the engine that the others add to hangs while it comes up, they are not
+    tried: each would take as long. What an earlier run left in the folder that is asked for is not played again."""
     observations: Observations = {}
     hung: Played | None = None
     for boot in boots:
@@ -79,7 +79,7 @@ def play(
         for attempt in range(0 if hung else 1 + MOST_REBOOTS):
             progress(", ".join([boot.name, *(one.scenario.name for one in left)]))
             played = play_boot(case, request, basis, boot, left, child)
-            if attempt == 0 or played.boot.ended != "done":
+            if not boot.reference and (attempt == 0 or played.boot.ended != "done"):
                 name = boot.name if attempt == 0 else f"{boot.name}, boot {attempt + 1}"
                 own.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
             deliver(own, boot, played, left)
@@ -109,8 +109,12 @@ def deliver(observations: Observations, boot: Boot, played: Played, asked: Itera
     """Sorts the runs that a boot got to into the observations."""
     for one in asked:
         if one.key in played.runs:
-            result = msgspec.to_builtins(played.runs[one.key])
-            why = {"why": CUT} if played.runs[one.key].ended == "not-run" else {}
+            run, why = played.runs[one.key], {}
+            if run.ended == "not-run":
+                why = {"why": CUT}
+            elif boot.reference and run.ended != "done":
+                run, why = replace(run, ended="not-run"), {"why": f"it failed: {_ending(run)}"}
+            result = msgspec.to_builtins(run)
             observations.setdefault(one.scenario.name, {})[one.name] = {**result, "boot": boot.name, **why}
 
 
@@ -188,16 +192,16 @@ def separate(result: JobResult, asked: Iterable[Asked], patience: float = 1.0) -
     return Played(boot=replace(result, records=own), runs=runs)
 
 
-def _ending(boot: JobResult) -> str:
-    """How an engine that did not come up ended, and where."""
-    stage = boot.records.get("stage", "start")
-    if boot.error is not None:
-        lines = boot.error.message.strip().splitlines()
-        said = f"{boot.error.type}: {lines[0][:200]}" if lines else boot.error.type
-    elif boot.ended == "timed-out":
-        said = f"no end within {boot.seconds:.0f} s"
+def _ending(result: JobResult) -> str:
+    """How an engine that did not come up, or a run on one, ended, and where."""
+    stage = result.records.get("stage", "start")
+    if result.error is not None:
+        lines = result.error.message.strip().splitlines()
+        said = f"{result.error.type}: {lines[0][:200]}" if lines else result.error.type
+    elif result.ended in ("timed-out", "stalled"):
+        said = f"no end within {result.seconds:.0f} s"
     else:
-        said = boot.signal or ("no word" if boot.exit_code is None else f"exit code {boot.exit_code}")
+        said = result.signal or ("no word" if result.exit_code is None else f"exit code {result.exit_code}")
     return f"{said} at stage {stage}"
 
 

@@ -55,6 +55,15 @@ def test_replicas_and_asynchronous_engines_are_engines_of_their_own() -> None:
     assert len(booted(first, asked("requests", kind="async"))) == 2
 
 
+def test_a_reference_is_an_engine_of_its_own_and_comes_after_the_launchs() -> None:
+    reference, other = asked("a", reference=True), asked("b", reference=True)
+    assert list(booted(reference, other, asked("c", replica=1), asked("d")).items()) == [
+        ("miniature", ["d: run"]),
+        ("c: run", ["c: run"]),
+        ("a: run", ["a: run", "b: run"]),
+    ]
+
+
 def test_what_may_spoil_the_engine_comes_last() -> None:
     assert booted(asked("a", disturbs=True), asked("b")) == {"miniature": ["b: run", "a: run"]}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, Level
-from rldoctor.api.probes import Basis, Request, Run, Scenario
+from rldoctor.api.probes import Basis, Engine, Request, Run, Scenario
 from rldoctor.probes.boots import Asked, plan_boots
 from rldoctor.probes.engines import play
 from tests.live import CHILD_HEAD
@@ -52,6 +52,9 @@ run(main)
 )
 
 
+PLAIN, REFERENCE = Engine(), Engine(reference=True)
+
+
 @pytest.fixture
 def child(tmp_path: Path) -> Path:
     file = tmp_path / "child.py"
@@ -59,13 +62,15 @@ def child(tmp_path: Path) -> Path:
     return file
 
 
-def played(child: Path, until: float | None = None, **runs: str) -> tuple[dict[str, Any], list[str]]:
+def played(
+    child: Path, until: float | None = None, engine: Engine = PLAIN, **runs: str
+) -> tuple[dict[str, Any], list[str]]:
     """The observations of scenarios that end as their values say, and what was announced."""
     asked = [
         Asked(
             Scenario(name=name, level=Level.COMPARE, program=child, runs=lambda *_: {}),
             "run",
-            Run(arguments={"what": end}, time_limit=1.0),
+            Run(engine=engine, arguments={"what": end}, time_limit=1.0),
         )
         for name, end in runs.items()
     ]
@@ -116,6 +121,22 @@ def test_an_engine_that_never_comes_up_is_its_own_failure(child: Path) -> None:
     observations, reported = played(child, a="done", b="done")
     assert endings(observations) == {"rollout": "raised", "a": "not-run", "b": "not-run"}
     assert len(reported) == 1
+
+
+def test_a_reference_that_does_not_come_up_is_no_failure(child: Path) -> None:
+    (child.parent / "down").touch()
+    observations, _ = played(child, engine=REFERENCE, a="done")
+    assert endings(observations) == {"a": "not-run"}
+    assert observations["a"]["run"]["why"] == "its engine did not come up: RuntimeError: no engine at stage start"
+
+
+@pytest.mark.parametrize(
+    ("end", "why"), [("crash", "it failed: SIGSEGV at stage b: run"), ("hang", "it failed: no end within")]
+)
+def test_what_fails_on_a_reference_was_not_reached(child: Path, end: str, why: str) -> None:
+    observations, _ = played(child, engine=REFERENCE, a="done", b=end, c="done")
+    assert endings(observations) == {"a": "done", "b": "not-run", "c": "done"}
+    assert observations["b"]["run"]["why"].startswith(why)
 
 
 def test_where_the_budget_is_spent_no_engine_is_booted(child: Path) -> None:

@@ -40,8 +40,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     if BACKEND in basis.environ or any(text.get(key) for key in UNSEEN):
         raise NotApplicable("what this launch's attention or experts do in float32 is not known")
     options = {"dtype": "float32", **{name: value for name, value in COARSE.items() if name in basis.options}}
-    # An engine of its own: what else is played keeps the launch's precision.
-    engine = Engine(options=options, replica=1)
+    engine = Engine(options=options, reference=True)
     (run,) = agreement.runs(case, request, basis).values()
     return {"float32": Run(engine=engine, arguments=run.arguments, time_limit=run.time_limit)}
 

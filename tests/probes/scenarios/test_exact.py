@@ -25,6 +25,7 @@ from rldoctor.probes.scenarios.exact import exact
 from tests.loaded import REGISTRY
 from tests.observations import packages
 from tests.plans import QWEN2_7B
+from tests.plans import case as planned
 
 RECORDED = Path(__file__).parent / "recorded" / "h200.json.xz"
 CASE = Case(packages=packages(vllm="0.26.0"))
@@ -100,8 +101,9 @@ def moved(case: Case, scenario: str, by: Iterable[float], column: str = "plain")
     (job,) = observations[scenario].values()
     steps = iter(by)
     for row in job["records"][column]:
-        row["engine"] = [value - next(steps) for value in row["engine"]]
-        row["prefill"] = [value - next(steps) for value in row["prefill"]]
+        for name in ("engine", "prefill"):
+            if name in row:
+                row[name] = [value - next(steps) for value in row[name]]
     return replace(case, observations=observations)
 
 
@@ -118,6 +120,44 @@ def test_a_small_defect_shows_in_float32_alone(h200: Case) -> None:
     assert live(moved(h200, "agreement", endless(0.012))) == []
 
 
-def test_a_large_one_is_one_finding(h200: Case) -> None:
-    both = moved(moved(h200, "exact", endless(0.3)), "agreement", endless(0.3))
-    assert [one[:6] for one in live(both)] == ["RLD403"]
+@pytest.mark.parametrize("column", ["plain", "cached"])
+def test_a_large_one_is_one_finding(h200: Case, column: str) -> None:
+    both = moved(moved(h200, "exact", endless(0.3), column), "agreement", endless(0.3), column)
+    (found,) = live(both)
+    assert found.startswith("RLD403 ") and "float32" not in found
+
+
+def exact_as(case: Case, **more: Any) -> Case:
+    observations = copy.deepcopy(dict(case.observations))
+    (job,) = observations["exact"].values()
+    job.update(more)
+    return replace(case, observations=observations)
+
+
+def test_an_engine_that_does_not_do_float32_is_no_finding(h200: Case) -> None:
+    """The launch does not run in it. What was not compared is said, and is no pass."""
+    never = exact_as(h200, ended="not-run", why="its engine did not come up: OutOfMemoryError", records={})
+    assert live(never) == []
+    result = judge_one(logprob_mismatch.check, never)
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert str(result.reason).startswith("the exact scenario was not reached: its engine did not come up: OutOfMemory")
+    assert "on cuda and transformers: mean 0.028" in str(result.reason)
+
+
+def test_without_transformers_nothing_is_compared(h200: Case) -> None:
+    observations = copy.deepcopy(dict(h200.observations))
+    (job,) = observations["exact"].values()
+    del job["records"]["trainer"], job["records"]["vocabulary"]
+    job["records"]["unread"] = {"trainer": "transformers does not have this architecture"}
+    result = judge_one(logprob_mismatch.check, replace(h200, observations=observations))
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert "transformers does not have this architecture" in str(result.reason)
+
+
+def test_no_backend_is_blamed_that_did_not_run(h200: Case) -> None:
+    """In float32 vLLM chooses the attention backend."""
+    plan = planned(engine__attention_backend="FLASHINFER").plan
+    result = judge_one(logprob_mismatch.check, replace(moved(h200, "exact", endless(0.012)), plan=plan))
+    (found,) = result.findings
+    assert found.grade is Grade.OBSERVED
+    assert not any(edit.option == "engine.attention_backend" for fix in found.fixes for edit in fix.edits)
