@@ -2,9 +2,9 @@
 
 What it looks for
     In a running engine: log-probabilities of sampled tokens against those of the same model, in the same precision, in
-    transformers, and on a GPU once more in float32, which hides less; what the engine tells while it decodes against what it tells of the same tokens in a prompt; and what
-    the framework's own trainer, built as a run builds it, makes of the same tokens (TRL, verl,
-    OpenRLHF).
+    transformers, and on a GPU once more in float32, which hides less; what the engine tells while it decodes against
+    what it tells of the same tokens in a prompt; and what the framework's own trainer, built as a run builds it, makes
+    of the same tokens (TRL, verl, OpenRLHF).
     In a log: log-probabilities of engine and trainer that differ in length where the loss compares them. In the logged
     metrics, as the median of the last twenty steps: TRL's ``sampling/sampling_logp_difference/mean``,
     SkyRL's ``rollout_train_logprobs_abs_diff_mean``, verl's ``rollout_probs_diff_mean`` and
