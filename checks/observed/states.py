@@ -102,7 +102,8 @@ MACHINE = Why(
         rf"\b(?:execution|compute|worker) (?:node|host){_NAME}{_BE} down\b",
         rf"\b(?:on|for|from|of|to) (?:an? )?\W?{_BROKEN}\W? (?:node|host)\b|\bfailure of (?:the )?(?:node|host)\b",
         r"\bnode[ -]failure on [\w.-]|\bunable to reach (?:the )?execution (?:node|host)\b",
-        r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b",
+        # One ping that has no answer says nothing yet.
+        r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b(?! (?:to|within|yet)\b)",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
     ),
@@ -185,13 +186,14 @@ _OF_A_ROLLOUT = (
     rf"(?<![\w./-])(?:rollouts?(?! {_MACHINE}| pod)|sandbox\w*|reward\w*|trajector\w+|episodes?|env(?:ironment)?s?"
     r"|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?)(?![\w./-])"
 )
-# Advice, a policy, a count of none, what the engine does to its own requests, what a process says of itself, and a
-# trial that the search over parameters gives up.
+# Advice, a policy, a count of none, what the engine does to its own requests, what a process says of itself, what is
+# waited for, the nodes of a tree or graph, and a trial that the search over parameters gives up.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|never|without|0)\b"
     r"|\bnot(?! responding)\b|\bno(?! longer| replacement)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
+    r"|\b(?:poll\w*|watch(?:er|es|ing)|listen\w*|simulat\w+|tree|graph|leaf|depth)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"
     rf"|{_OF_A_ROLLOUT}",
     re.IGNORECASE,
@@ -199,8 +201,8 @@ _OTHERWISE = re.compile(
 _OF_A_TOOL = re.compile(rf"{_OF_A_ROLLOUT}|\bswe(?:[-_]?bench)?[-_]", re.IGNORECASE)
 # Who tells it went on, or tells of an earlier run.
 _GOES_ON = re.compile(
-    r"\b(?:resum(?:ing|ed from)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)|falling back|previous(?:ly)?"
-    r"|(?:hours?|days?|weeks?|months?|years?) ago|yesterday|last (?:night|week|month))\b",
+    r"\b(?:(?<!be )resum(?:ing|ed)|earlier (?:attempt|run|job)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)"
+    r"|falling back|previous(?:ly)?|(?:hours?|days?|weeks?|months?|years?) ago|yesterday|last (?:night|week|month))\b",
     re.IGNORECASE,
 )
 

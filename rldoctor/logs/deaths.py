@@ -49,9 +49,11 @@ SIGNALS = {
     "Illegal instruction": signal.SIGILL,
     "Floating point exception": signal.SIGFPE,
 }
-# A program's child that a signal ended, which is no tool, test or reward's of which a run has many.
+# A program's child that a signal ended, which is no tool, test or reward's of which a run has many, nor one that
+# somebody does without.
 _CHILD = (
-    r"(?!.{0,160}\b(?:sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command"
+    r"(?!.{0,160}\b(?:retr(?:y|ies|ied|ying)|respawn\w*|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+"
+    r"|upload\w*|prob(?:e|es|ing)|pytest|https?|request|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command"
     r"|episode|rollouts?|sample|code (?:execution|run\w*)|python code)\b)"
     r".{0,160}\b(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned) (?:with )?(?:an? )?(?:non-?zero )?"
     r"(?:exit |return |status )*"

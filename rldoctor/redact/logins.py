@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_nothing, looks_made
+from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_nothing, looks_made, says_of_it
 from rldoctor.redact.spans import Span
 from rldoctor.redact.values import arguments, whole
 
@@ -16,8 +16,13 @@ _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 _WORDS = r"[^\n|;]{0,200}?"
 _USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
-# How somebody may be known, in a list of such ways.
-_KINDS = r"(?i:basic|digest|bearer|oauth2?|none|ntlm|kerberos|negotiate|token|apikey|api_key|jwt|saml|ldap|oidc)[\"']"
+# How somebody may be known, in a list of such ways; and what that one may do.
+_KINDS = (
+    r"(?i:basic|digest|bearer|oauth2?|none|ntlm|kerberos|negotiate|token|apikey|api_key|jwt|saml|ldap|oidc|read|write)"
+    r"[\"']"
+)
+# What stands behind the colon of an image, or a package.
+_RELEASE = expression(r"v?\d{1,4}(?:\.\d{1,4}){1,3}\S{0,64}|latest|nightly|stable|main|dind")
 _BY_WORD = r"(?i:pass(?:word|wd)?|pw)"
 # Whatever stands there is the secret.
 _CERTAIN = tuple(
@@ -31,27 +36,6 @@ _CERTAIN = tuple(
         rf"::(?:set-output|save-state) name=[\w-]{{0,40}}(?i:pass|token|secret|key)[\w-]{{0,16}}::{_VALUE}",
         rf"(?:(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[?|(?:Basic|Digest|\b)Auth)\("
         rf"[ \t]{{0,4}}[\"'][^\"'\n]{{0,64}}[\"'][ \t]{{0,4}},[ \t]{{0,4}}[\"']{_QUOTED}",
-        rf"(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[[ \t]{{0,4}}[\"'](?!{_KINDS})[^\"'\n]{{1,64}}[\"'],"
-        rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
-        # user/password: bot/secret
-        rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
-        # login as bot / secret
-        rf"\b(?i:log(?:ged|ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
-        # ssh bot@host (password secret)
-        rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
-        r"(?P<value>[^\s()\"'`]{4,256})\)",
-        # unauthorized: bot:secret@host
-        r"\b(?i:(?:un)?auth\w{0,16}|credentials?|log(?:ged[ ])?in)[^\n@]{0,40}[ ][\w.-]{1,64}:"
-        r"(?P<value>[^\s\"'`@/:]{4,256})@(?!sha\d)[\w.-]",
-        # --basic-auth bot:secret, username-password pair bot:secret, bot:secret login failed
-        r"\b(?i:basic[-_. ]?auth[\w.]{0,24}|(?:user(?:name)?[-/ ](?:and )?password|credential)s?(?:[ ]pair)?)"
-        rf"[=: \t]{{1,3}}{_QUOTE}[\w.@-]{{1,64}}:(?!//){_VALUE}",
-        r"(?<![\w:/.-])[\w.-]{1,32}:(?P<value>[^\s\"'`:/]{4,256})[ ](?i:log[ ]?in|auth\w{0,16})[ ]"
-        r"(?:failed|rejected|denied|refused)",
-        rf"\bftp>[ ]?user[ ]\S{{1,64}}[ ]{_VALUE}",
-        # config.set("section", "password", "secret")
-        r"\.(?:set|put|add|store|update)\w{0,24}\([^()\n]{1,80},[ ]?[\"']\w{0,24}(?i:password|passwd|passphrase)[\"'],"
-        rf"[ ]?[\"']{_QUOTED}",
         rf"\b(?:SecretStr|Fernet|hmac\.new|ConvertTo-SecureString)(?:\(|[ \t]{{1,4}})b?[\"']{_QUOTED}",
         # In SQL; a column or a table is no word in quotes behind KEY.
         r"(?:\bIDENTIFIED|(?i:\b(?:create|alter|grant|set)\b[^\n;]{1,120}\bidentified))"
@@ -74,6 +58,33 @@ _CERTAIN = tuple(
         r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
         r"(?:(?i:_proxy)[\"']?[ \t]{0,2}[=:]|(?<![\w-])(?:-x|--proxy)[ \t=])[ \t]{0,2}[\"']?[\w.-]{1,64}:"
         r"(?P<value>[^\s\"'/]{1,256})@",
+    )
+)
+# Whatever stands there is the secret, but for a word that says of it what it is or how it fares, and a release.
+_IN_WORDS = tuple(
+    expression(pattern)
+    for pattern in (
+        rf"(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[[ \t]{{0,4}}[\"'](?!{_KINDS})[^\"'\n]{{1,64}}[\"'],"
+        rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
+        # user/password: bot/secret
+        rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
+        # login as bot / secret
+        rf"\b(?i:log(?:ged|ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
+        # ssh bot@host (password secret)
+        rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
+        r"(?P<value>[^\s()\"'`]{4,256})\)",
+        # unauthorized: bot:secret@host
+        r"\b(?i:(?:un)?auth\w{0,16}|credentials?|log(?:ged[ ])?in)[^\n@]{0,40}[ ][\w.-]{1,64}:"
+        r"(?P<value>[^\s\"'`@/:]{4,256})@(?!sha\d)[\w-]{1,64}[./:]",
+        # --basic-auth bot:secret, username-password pair bot:secret, bot:secret login failed
+        r"\b(?i:basic[-_. ]?auth[\w.]{0,24}|(?:user(?:name)?[-/ ](?:and )?password|credential)s?(?:[ ]pair)?)"
+        rf"[=: \t]{{1,3}}{_QUOTE}[\w.@-]{{1,64}}:(?!//){_VALUE}",
+        r"(?<![\w:/.-])[\w.-]{1,32}:(?P<value>[^\s\"'`:/]{4,256})[ ](?i:log[ ]?in|auth\w{0,16})[ ]"
+        r"(?:failed|rejected|denied|refused)",
+        rf"\bftp>[ ]?user[ ]\S{{1,64}}[ ]{_VALUE}",
+        # config.set("section", "password", "secret")
+        r"\.(?:set|put|add(?!_argument)|store|update)\w{0,24}\([^()\n]{1,80},"
+        rf"[ ]?[\"']\w{{0,24}}(?i:password|passwd|passphrase)[\"'],[ ]?[\"']{_QUOTED}",
     )
 )
 # What stands there may be something else too.
@@ -155,6 +166,8 @@ def find(text: str) -> Iterator[Span]:
         return
     for pattern in _CERTAIN:
         yield from _certain(text, pattern.finditer(text))
+    for pattern in _IN_WORDS:
+        yield from _certain(text, (hit for hit in pattern.finditer(text) if not _is_said(hit["value"])))
     for pattern in _LIKELY:
         yield from _likely(pattern.finditer(text))
     for call in _LOGS_IN.finditer(text):
@@ -177,6 +190,10 @@ def _certain(text: str, hits: Iterable[re.Match[str]]) -> Iterator[Span]:
         start = hit.start("value")
         if not is_nothing(hit["value"]):
             yield Span(start, whole(text, start, hit.end("value")), "password")
+
+
+def _is_said(value: str) -> bool:
+    return says_of_it(value) or _RELEASE.fullmatch(value) is not None
 
 
 def _likely(hits: Iterable[re.Match[str]]) -> Iterator[Span]:

@@ -126,6 +126,8 @@ _ABOVE = expression(
     rf"(?P<closed>{_QUOTE})?[ \t]{{0,8}}:(?:[ \t]{{1,4}}[!&][\w/.!-]{{0,64}}){{0,2}}[ \t]{{0,8}}(?:#[^\n]{{0,120}})?"
     rf"\r?\n(?:[ \t]{{0,80}}\r?\n){{0,2}}(?P<indent>[ \t]{{1,80}})(?P<value>[^\s#\[{{|>-][^\n]{{0,{_LONGEST_VALUE}}})"
 )
+# Names that texts have more often for something else.
+_PROSE = (["token"], ["auth"], ["pass"])
 _FIRST_IN_A_LINE = expression(r"(?P<indent>[ \t]{0,80}(?:[-?][ \t]{1,8}){0,4})[\"']?")
 _ANOTHER_KEY = expression(r"[\"']?[\w./ -]{1,64}[\"']?[ \t]{0,8}:(?:\s|\Z)")
 _OF_YAMLS_LINE = expression(r"[ \t]{1,80}#[^\n]*|[ \t\r]+\Z")
@@ -401,6 +403,7 @@ def _below(text: str, begin: int, end: int, name: str) -> Span | None:
     if opening := _OPENING.match(text, start):
         return _judged(text, opening.end(), closing(text, opening.end(), opening["quote"]), name)
     told = is_prose(value) if is_password(name) else " " in value
+    told = told or (words(name) in _PROSE and not looks_made(value))
     return None if told or _ANOTHER_KEY.match(value) else _judged(text, start, start + len(value), name)
 
 
@@ -563,7 +566,7 @@ def _after_a_name(
         value = folder  # a folder is called name=value
     end = start + len(value)
     # Prose: "unexpected token: }", "the key: a, b".
-    prose = ":" in joint and not closed and words(name) in (["token"], ["auth"], ["pass"])
+    prose = ":" in joint and not closed and words(name) in _PROSE
     in_a_sentence = ":" in joint and not closed and not is_password(name) and _WORDS.match(text, start)
     if ((prose or in_a_sentence) and not looks_made(value)) or _is_variable(value, name) or _OR_NONE.match(text, end):
         return None

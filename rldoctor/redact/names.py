@@ -96,7 +96,7 @@ _STATES = _set(
     "correct successfully short long weak strong visible ignored protected encrypted hashed sent shown printed "
     "written same enabled disabled default defaults stored kept read loaded loading found removed redacted hidden "
     "masked field fields input value values string only enter entered type checked check checking verified validation "
-    "prompt option argument flag needs need length ok okay yes files systemd"
+    "prompt option argument flag needs need sets reads takes names length ok okay yes files systemd auth help"
 )
 _SAID = expression(r"[^\s\"',;:.!()\[\]{}|]+")
 # What is said about a secret is none.

@@ -177,3 +177,18 @@ def test_whoever_tells_of_a_child_that_a_signal_ended(said: str) -> None:
 def test_what_a_run_has_many_of_may_be_killed(whose: str) -> None:
     steps = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
     assert codes(triage_text(f"{steps}{whose} exited with code 137\n")) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "nvcc probe returned exit code 139, using the fallback kernel",
+        "wandb: sync process exited with code -9, continuing offline",
+        "data worker 3 exited with code -9; respawned",
+        "HTTP request failed with status code 134",
+        "pytest for repo-12 exited with code 137, counted as 0",
+    ],
+)
+def test_what_somebody_does_without_ends_no_run(said: str) -> None:
+    steps = "".join(line for line in HEALTHY.splitlines(keepends=True) if "'grad_norm'" in line)
+    assert codes(triage_text(f"{steps}{said}\n")) == []

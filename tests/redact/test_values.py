@@ -156,6 +156,17 @@ redis: user:password pairs are refused
 password: expired yesterday
 password: incorrect for this user
 password: wrong length
+ssh ada@gpu-7 (password required)
+user ada (password expired)
+the login page (password reset)
+auth error for model:7b-instruct@main
+docker:dind login failed
+verl:0.5.0 auth failed
+basic auth: user:password
+auth: ["read", "write"]
+parser.add_argument("--user", "password", "help")
+token:\n  eos_token
+--api-key sets VLLM_API_KEY
 """.strip("\n").split("\n"),
 )
 def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
