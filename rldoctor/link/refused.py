@@ -403,7 +403,8 @@ class _Follower(Expressions):
         if found is not None:
             source, owner, function = found
             if depth > _DEEPEST or not all(map(validates, function.decorator_list)):
-                self._forget()
+                if not _is_of_class(function, given):
+                    self._forget()
                 return
             frame = Frame(source, owner, f"{owner}.{function.name}", {}, depth, certain=certain)
             self._bind(function, frame, given or _Given([None]))
@@ -792,6 +793,14 @@ class _Follower(Expressions):
         names = [node.name for _, node in self.order]
         name = last_name(owner)
         return names[names.index(name) - 1] if name in names[1:] else None
+
+
+def _is_of_class(function: ast.FunctionDef, given: _Given | None) -> bool:
+    """Whether a method gets the class or nothing in the object's stead, and no settings in another way."""
+    passed = [one[0] for one in (*given.positional, *given.named.values()) if one is not None] if given else []
+    marks = {last_name(mark) for mark in function.decorator_list}
+    handed_on = (given is not None and given.more) or any(isinstance(one, Settings) for one in passed)
+    return marks in ({"classmethod"}, {"staticmethod"}) and not handed_on
 
 
 def _merged(results: list[dict[str, Value]]) -> dict[str, Value]:

@@ -33,7 +33,11 @@ ENGINE = {
             chunk: Chunk = 8
             unused: Policy = "fcfs"
             draft_config: dict[str, Any] | None = None
+            @classmethod
+            def sizes(cls, world):
+                return {None: 8 * world}, {None: 1}
             def create_engine_config(self, usage=None):
+                tokens, seqs = self.sizes(2)
                 if self.seqs is None:
                     self.seqs = guess(usage)
                 parallel = ParallelConfig(
@@ -151,6 +155,12 @@ def test_what_a_configuration_class_refuses(
 )
 def test_what_it_takes(refuse: Refuse, given: dict[str, Any]) -> None:
     assert refuse(given) is None
+
+
+def test_a_method_of_the_class_that_gets_the_object_may_change_it(site: Site) -> None:
+    text = ENGINE["vllm/engine/arg_utils.py"].replace("self.sizes(2)", "self.sizes(self)")
+    sources = Sources(SearchPath([site({**ENGINE, "vllm/engine/arg_utils.py": text})]))
+    assert refusal(sources, "vllm.engine.arg_utils", "EngineArgs", {"seqs": 0}, True, "create_engine_config") is None
 
 
 def test_where_the_launch_may_give_more_a_default_refuses_nothing(refuse: Refuse) -> None:

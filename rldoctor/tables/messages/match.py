@@ -19,8 +19,9 @@ _LONGEST = 6_000  # characters of a message that are looked at
 _SHORTEST = 12  # characters of the longest literal part, where nothing but the text speaks for a place
 _FEWEST_LETTERS, _FEWEST_WORDS = 18, 3
 _LONGEST_VALUE = 200
-# How many packages may print the same words, and how many letters these must have then; Python's own have less.
-_MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 30
+# How many packages may print the same words, and how many letters these must have then: code that one copied from
+# another says as little as ``the 3-th partition is empty``, and what has less anybody may say.
+_MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 21
 # Validators' words around the message of what was raised within them.
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}

@@ -17,6 +17,8 @@ ROWS = {
     ("engine.core", "step", "AssertionError", "", ("not (len(self.left) == 0)",)): {"0.8.0", "0.8.1", "0.9.0"},
     ("engine.core", "step", "AssertionError", "", ("not (self.a and\n self.b)",)): {"0.8.0", "0.8.1", "0.9.0"},
     ("engine.core", "load", "ValueError", f"Unknown {HOLE}name{HOLE}", ()): {"0.9.0"},
+    ("engine.split", "sorted", "AssertionError", f"the {HOLE}i{HOLE}-th partition is empty", ()): {"0.9.0"},
+    ("engine.split", "fed", "AssertionError", f"Expected {HOLE}n{HOLE} inputs, got {HOLE}m{HOLE}", ()): {"0.9.0"},
     ("engine.core", "load", "KeyError", f"{HOLE}name{HOLE}", ()): {"0.9.0"},
 }
 
@@ -99,6 +101,11 @@ def test_a_message_that_two_packages_print_names_both(tmp_path: Path) -> None:
     assert (found.place.package, {one.package for one in found.elsewhere}) == ("engine", {"trainer"})
     here = trace(Shown("ValueError", SAID), releases={"trainer": "0.8.1"})
     assert here is not None and (here.place.package, here.elsewhere) == ("trainer", ())
+    copied, common = (
+        Shown("AssertionError", said) for said in ("the 3-th partition is empty", "Expected 3 inputs, got 2")
+    )
+    assert trace(copied) is not None
+    assert trace(common) is None  # few words, which anybody may say
     for name in ("more", "others"):
         (tmp_path / f"{name}.json.xz").write_bytes(content)
     assert trace(Shown("ValueError", SAID)) is None  # what four packages print identifies none
