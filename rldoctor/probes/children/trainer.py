@@ -130,6 +130,15 @@ class Trainer:
         return [self.log_probabilities(prompts(row["request"]), row["token_ids"])[0] for row in rows]
 
 
+def noisy(tensor: Any, strength: float, chance: torch.Generator) -> Any:
+    """A tensor whose values are off at random by this part of their spread, as after a step of training."""
+    # A bias of zeros and a norm of ones have no spread of their own.
+    values = tensor.float()
+    spread = max(float(values.std(unbiased=False)), 0.5 * float(values.abs().mean()), 0.05)
+    noise = torch.randn(tensor.shape, generator=chance).to(tensor.device)
+    return (values + strength * spread * noise).to(tensor.dtype)
+
+
 def _signs(tensor: Any, chance: torch.Generator) -> Any:
     """1 and -1 in the form of a tensor, each the product of those of its row, its column and so on: drawing one for
     each value of an embedding takes seconds."""

@@ -12,7 +12,7 @@ from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
 
 # Of each kind: together more than two hundred requests, as a rollout has them; fewer of a large vocabulary.
-EACH, EACH_OF_LARGE = 8, 3
+EACH, EACH_OF_LARGE = 6, 2
 # Some end after a few steps, others go on when their rows have moved.
 SHORTEST, LONGEST = 6, 48
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0

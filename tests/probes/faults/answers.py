@@ -645,3 +645,16 @@ def stop_tokens_not_for_siblings(llm: Any) -> None:
         request.sampling_params.stop_token_ids = []
 
     changes.siblings(llm, without)
+
+
+def logprobs_of_siblings_rounded(llm: Any) -> None:
+    """Of the completions of a request only the first one's log-probabilities are told exactly."""
+
+    def rounded(outputs: Outputs) -> Outputs:
+        for completion in [one for output in outputs for one in output.outputs[1:]]:
+            for place in completion.logprobs or ():
+                for entry in place.values():
+                    entry.logprob = round(entry.logprob, 2)
+        return outputs
+
+    _answered_otherwise(llm, rounded)

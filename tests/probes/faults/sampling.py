@@ -1168,6 +1168,24 @@ def cuts_not_for_siblings(llm: Any) -> None:
     changes.siblings(llm, whole)
 
 
+def logit_bias_stays_in_its_row(llm: Any) -> None:
+    """When a request moves to another row, its bias stays where it was."""
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    update = LogitBiasLogitsProcessor.update_state
+
+    def unmoved(self: Any, change: Any) -> None:
+        update(self, change and dataclasses.replace(change, moved=[]))
+        if change is not None:
+            for row in [row for row in self.biases if row >= change.batch_size]:
+                del self.biases[row]
+            rows, tokens = self.logits_slice
+            kept = rows < change.batch_size
+            self.logits_slice, self.bias_tensor = (rows[kept], tokens[kept]), self.bias_tensor[kept]
+
+    LogitBiasLogitsProcessor.update_state = unmoved
+
+
 def one_token_of_64_never(llm: Any) -> None:
     """Every 64th token of the vocabulary is never drawn."""
 
@@ -1265,6 +1283,11 @@ def top_p_of_the_neighbour(llm: Any) -> None:
     _drawn_otherwise(
         llm, lambda draw, logits, generators, k, p: draw(logits, generators, k, None if p is None else p.roll(1))
     )
+
+
+def presence_penalty_not_for_siblings(llm: Any) -> None:
+    """Of the completions of a request only the first one knows ``presence_penalty``."""
+    changes.siblings(llm, lambda request: setattr(request.sampling_params, "presence_penalty", 0.0))
 
 
 def allowed_tokens_for_eight_tokens(llm: Any) -> None:

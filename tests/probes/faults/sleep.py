@@ -167,3 +167,15 @@ def third_waking_fails(llm: Any) -> None:
             raise RuntimeError("the allocator holds a block that is mapped already")
 
     _after_waking(llm, third)
+
+
+def woken_as_booted(llm: Any) -> None:
+    """Weights wake up as they were at the start, whatever was sent since."""
+    held = {name: weight.data.clone() for name, weight in embeddings(llm).items()}
+
+    def booted(tags: list[str] | None) -> None:
+        if tags is None or "weights" in tags:
+            for name, weight in embeddings(llm).items():
+                weight.data.copy_(held[name])
+
+    _after_waking(llm, booted)

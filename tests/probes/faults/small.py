@@ -1019,6 +1019,18 @@ def long_steps_in_bfloat16(llm: Any) -> None:
     )
 
 
+def query_norm_left_as_made(llm: Any) -> None:
+    """The norm of one layer's queries is as it was made."""
+    layer_of(llm).self_attn.q_norm.weight.data.fill_(1.0)
+
+
+def an_expert_in_bfloat16(llm: Any) -> None:
+    """One expert of one layer has weights that were rounded."""
+    experts = [module for module in layer_of(llm).modules() if getattr(module, "w2_weight", None) is not None]
+    for weight in (experts[0].w13_weight, experts[0].w2_weight):
+        weight.data[3].copy_(weight.data[3].bfloat16())
+
+
 def values_of_one_head_off(llm: Any) -> None:
     """The values of one layer's first head are half a percent too large."""
     attention = attentions(llm)[1]
@@ -1029,8 +1041,3 @@ def values_of_one_head_off(llm: Any) -> None:
         return query, key, value, *rest
 
     changes.before(attention, off)
-
-
-def query_norm_left_as_made(llm: Any) -> None:
-    """The norm of one layer's queries is as it was made."""
-    layer_of(llm).self_attn.q_norm.weight.data.fill_(1.0)

@@ -749,6 +749,7 @@ FAULTS = (
         ("RLD219", "RLD404"),
         DRAWS,
     ),
+    Fault("sampling:logit_bias_stays_in_its_row", "a row that moves leaves its bias", ("RLD404",), DRAWS),
     Fault("sampling:one_token_of_64_never", "every 64th token is never drawn", ("RLD404",), DRAWS),
     Fault("sampling:temperature_one_from_the_25th_token", "temperature is 1 after 24 tokens", ("RLD404",), DRAWS),
     Fault("sampling:last_token_of_a_bad_word_never", "a bad word's last token never comes", ("RLD404",), DRAWS),
@@ -800,6 +801,9 @@ FAULTS = (
     Fault(
         "small:query_norm_left_as_made", "a norm of queries left as made", ("RLD403",), ("agreement",), family="experts"
     ),
+    Fault(
+        "small:an_expert_in_bfloat16", "one expert rounded to bfloat16", ("RLD403",), ("agreement",), family="experts"
+    ),
     Fault("weights:an_update_a_call_late", "an update arrives a call late", ("RLD402",), ("weights",)),
     Fault("weights:norms_exchanged", "two norms arrive in each other's place", ("RLD402",), ("weights",)),
     Fault("weights:in_eight_bits", "matrices arrive in eight bits", ("RLD402",), ("weights",)),
@@ -818,6 +822,7 @@ FAULTS = (
     ),
     Fault("lora:not_for_siblings", "only first completions get the adapter", ("RLD214",), ("lora",), ADAPTERS),
     Fault("lora:places_not_emptied", "a larger adapter's rest stays in its place", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("sleep:woken_as_booted", "weights wake up as at the start", ("RLD208",), SLEEP, SLEEPS),
     Fault("soak:swaps_answers", "answers of one step are swapped after 100 requests", ("RLD220",), SOAK, SHORT),
     Fault("soak:draws_alike", "steps draw alike after 100 requests", ("RLD311",), SOAK, SHORT),
     Fault("soak:tells_no_logprobs", "no log-probabilities after 100 requests", ("RLD404",), SOAK, SHORT),
@@ -825,11 +830,23 @@ FAULTS = (
     Fault("soak:ends_a_token_early", "answers end early after 100 requests", ("RLD404",), SOAK, SHORT),
     Fault("soak:seeds_no_more", "seeds have no effect after 100 requests", ("RLD404",), SOAK, SHORT),
     Fault("sampling:top_p_of_the_neighbour", "a request gets its neighbour's top-p", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:presence_penalty_not_for_siblings",
+        "only first completions know presence_penalty",
+        ("RLD404",),
+        DRAWS,
+    ),
     Fault("sampling:allowed_tokens_for_eight_tokens", "all tokens are allowed after eight", ("RLD404",), DRAWS),
     Fault(
         "sampling:noise_comes_again_every_fifth_step", "random numbers come again every fifth step", ("RLD311",), DRAWS
     ),
     Fault("answers:stop_tokens_not_for_siblings", "only first completions stop at stop tokens", ("RLD219",), ANSWERS),
+    Fault(
+        "answers:logprobs_of_siblings_rounded",
+        "only first completions are told exact log-probabilities",
+        ("RLD403",),
+        ANSWERS,
+    ),
     Fault("small:values_of_one_head_off", "one head's values off by 0.5 %", ("RLD403",), ANSWERS),
     Fault(
         "weights:no_biases_from_the_second_update_on", "biases arrive with the first update", ("RLD402",), ("weights",)

@@ -25,7 +25,7 @@ from running_engine import RunningEngine, covering, logprobs, scored
 from traffic import Arrival, drive
 from trainer import Trainer, TrainerError
 
-SHORTEST = 16
+SHORTEST, COMPLETIONS = 16, 2
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
 # So many tokens are lifted so far, and what came before is penalised.
@@ -85,19 +85,23 @@ def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, lis
 
 
 def _sampled(
-    running: RunningEngine, arguments: dict[str, Any], prompts: Mapping[str, list[int]], long: str | None = None
+    running: RunningEngine,
+    arguments: dict[str, Any],
+    prompts: Mapping[str, list[int]],
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """``long`` is the request whose answer is to be longer than the others'."""
+    """``own`` is what single requests ask for beside what all do."""
     given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    longer = {**given, "max_tokens": arguments["long"]}
-    reported = running.generate({name: (prompt, longer if name == long else given) for name, prompt in prompts.items()})
-    return [_row(row, len(prompts[row["request"]])) for row in reported]
+    asked = {name: (prompt, {**given, **(own or {}).get(name, {})}) for name, prompt in prompts.items()}
+    return [_row(row, len(prompts[row["request"]])) for row in running.generate(asked)]
 
 
 def _plain(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
-    rows = _sampled(running, arguments, prompts, long=next(iter(prompts)))
+    # The first answer is longer than the others, the last prompt has several, as a trainer asks for.
+    long, last = next(iter(prompts)), list(prompts)[-1]
+    rows = _sampled(running, arguments, prompts, {last: {"n": COMPLETIONS}, long: {"max_tokens": arguments["long"]}})
     running.record("plain", rows)
     for row, values in zip(rows, scored(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]

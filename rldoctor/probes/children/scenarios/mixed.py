@@ -72,6 +72,8 @@ KINDS: dict[str, dict[str, Any]] = {
 LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
 NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
+# By how many times the longest answer the last ones are longer.
+MORE = 3
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
 
@@ -119,9 +121,9 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 tokens[:2] = ends
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
-            # Others go on for long after their rows have moved.
-            if turn % 3 == 2:
-                given["max_tokens"] = min(given["max_tokens"] + longest, running.limit - PROMPT_TOKENS)
+            # The last ones go on for long, so that their rows move as others end, and none comes after them.
+            if round_ == arguments["each"] - 1:
+                given["max_tokens"] = min(given["max_tokens"] + MORE * longest, running.limit - PROMPT_TOKENS)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
             # vLLM lets a greedy request ask for one.
             given["n"] = 1 + turn % 2 if given["temperature"] else 1

@@ -42,6 +42,8 @@ SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 +
 SEEDED_TOKENS = 12
 SEEDED = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
 SIBLINGS = 3
+# Long completions of one prompt.
+GROUP = 2
 # Logits of long completions that are looked at: a large vocabulary costs seconds.
 MOST_LOGITS = 800_000_000
 
@@ -263,8 +265,10 @@ def _long(
     distribution without the parameters, and of all ``vocabulary`` tokens those that fit least (``single``)."""
     count, length = size
     count = max(min(count, MOST_LOGITS // (length * running.vocabulary)), 1)
-    given = {"temperature": 1.0, **asked, "max_tokens": length, "ignore_eos": True, "detokenize": False}
-    prompts = {f"long {n}": running.prompt(PROMPT_TOKENS, salt=200 + n) for n in range(count)}
+    # Groups, as trainers ask for them, but where each completion has a seed of its own.
+    each = 1 if "seed" in asked else GROUP
+    given = {"temperature": 1.0, **asked, "max_tokens": length, "ignore_eos": True, "detokenize": False, "n": each}
+    prompts = {f"long {n}": running.prompt(PROMPT_TOKENS, salt=200 + n) for n in range(max(count // each, 1))}
     told: dict[str, dict[str, dict[str, float]]] = {"scores": {}, "plain": {}}
     tokens, single = 0, SingleTokens(running.vocabulary)
     requests = {

@@ -1,4 +1,5 @@
-"""Sleep and wake-up: the memory that is given back, and the outputs after each level and after many cycles.
+"""Sleep and wake-up: the memory that is given back, and the outputs after each level and after many cycles. Before the
+first sleep the engine gets other weights than those that it has booted with, as a trainer's are after a step.
 
 Arguments: ``levels`` (1, 2 or both), ``cycles`` (in all). Records: ``held`` (bytes of the engine's weights and KV
 cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens; ``seen``, a greedy completion
@@ -7,8 +8,8 @@ tokens of a request without a seed; ``free_blocks`` of the KV cache while nothin
 tell), ``cycles`` (one entry each: ``level``, ``parts`` whether it woke up the weights and the cache one after the
 other, ``asleep`` and ``awake``: free bytes), ``after`` (an entry for the first cycles of each level, whole and in
 parts, and for its last one: ``level``, ``cycle``, ``parts`` and all that ``start`` has),
-``failed`` (``level``, ``cycle``, ``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played),
-``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
+``failed`` (``level``, ``cycle``, ``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played,
+``update``: why the weights are those of the boot), ``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ from report import chain
 from running_engine import RunningEngine, covering, logprobs, prompt_logprobs
 from syncing import MODELS, Sync, SyncError
 from traffic import tops
-from trainer import Trainer, TrainerError
+from trainer import Trainer, TrainerError, noisy
 
 # A long prompt, for what is lost of rotary tables far out, and of any token.
 MOST_SCORED, SEEN_TOKENS, GREEDY_TOKENS, DRAWN_TOKENS = 1024, 48, 8, 32
 TOPS = 5
+# By what part of their spread the weights differ from those of the boot.
+CHANGED, SEED = 0.1, 8
 # What follows level 2 in most frameworks: the weights' memory, new weights, then the cache's. Others, and releases
 # without tags, wake up everything at once.
 PARTS = ("weights", "kv_cache")
@@ -35,12 +38,15 @@ RECORDS = ("held", "free", "start", "cycles", "after")
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     levels = list(arguments["levels"])
     sleeper = _Sleeper(running)
-    if 2 in levels:
-        try:
-            sleeper.learn()
-        except (TrainerError, SyncError) as why:
+    unread: dict[str, str] = {}
+    try:
+        sleeper.learn()
+    except (TrainerError, SyncError) as why:
+        unread["update"] = str(why)
+        if 2 in levels:
             levels.remove(2)
-            running.record("unread", dict.fromkeys(("level 2", *(() if levels else RECORDS)), str(why)))
+            unread.update(dict.fromkeys(("level 2", *(() if levels else RECORDS)), str(why)))
+        running.record("unread", unread)
     if not levels:
         return
     running.record("held", _held(running))
@@ -74,10 +80,16 @@ class _Sleeper:
         self.by_tags = "tags" in inspect.signature(running.engine.wake_up).parameters
 
     def learn(self) -> None:
-        """The weights that level 2 throws away, and the way to send them. Raises :class:`TrainerError` and
-        :class:`SyncError`."""
-        self.sync = Sync(self.running, one_by_one=False)
-        self.weights = Trainer(self.running).weights()
+        """Sends weights that are not those of the boot, which are what level 2 throws away. Raises
+        :class:`TrainerError` and :class:`SyncError`."""
+        self.sync, trainer = Sync(self.running, one_by_one=False), Trainer(self.running)
+        chance = torch.Generator().manual_seed(SEED)
+        changed = {name: noisy(tensor, CHANGED, chance) for name, tensor in trainer.weights().items()}
+        try:
+            self.sync.send(changed.items())
+        except Exception as error:  # the weights scenario tells what an engine does not take
+            raise SyncError(f"the engine takes no new weights: {type(error).__name__}: {error}") from error
+        self.weights = changed
 
     def cycle(self, level: int, parts: bool) -> dict[str, Any]:
         engine = self.running.engine

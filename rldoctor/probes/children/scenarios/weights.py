@@ -24,7 +24,7 @@ import torch
 from report import chain
 from running_engine import RunningEngine, covering, scored
 from syncing import Snapshot, Sync, SyncError
-from trainer import Trainer, TrainerError
+from trainer import Trainer, TrainerError, noisy
 
 REQUESTS = 3
 # Every tensor changes by this part of its own spread, more where that moves the log-probabilities too little.
@@ -129,7 +129,7 @@ class _Play:
         strength = STRENGTH
         for _ in range(MOST_DOUBLINGS + 1):
             chance = torch.Generator().manual_seed(SEED)
-            new = {name: _noisy(tensor, strength, chance) for name, tensor in old.items()}
+            new = {name: noisy(tensor, strength, chance) for name, tensor in old.items()}
             self.trainer.load(new)
             reported = self.trainer.of_rows(rows, self.prompts.__getitem__)
             steps = [abs(a - b) for row, now in zip(rows, reported) for a, b in zip(row["trainer"], now)]  # noqa: B905
@@ -193,14 +193,6 @@ def _attempt(act: Callable[[], None]) -> list[dict[str, Any]] | None:
     except Exception as error:
         return chain(error)
     return None
-
-
-def _noisy(tensor: Any, strength: float, chance: Any) -> Any:
-    # A bias of zeros and a norm of ones have no spread of their own.
-    values = tensor.float()
-    spread = max(float(values.std(unbiased=False)), 0.5 * float(values.abs().mean()), 0.05)
-    noise = torch.randn(tensor.shape, generator=chance).to(tensor.device)
-    return (values + strength * spread * noise).to(tensor.dtype)
 
 
 def _part(name: str) -> str:
