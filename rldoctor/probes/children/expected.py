@@ -18,8 +18,8 @@ ECHOES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 # The least likely tokens are those below the largest of these shares below which no more than this part lies: what a
 # cut, or a draw of few bits, leaves out.
 UNLIKELY, TAIL = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.015
-# What needs the likeliest tokens in order, and how many are put in order at first.
-CUTS, FEW = ("min_p", "top_k", "top_p"), 1024
+# What needs the likeliest tokens in order, and how many are put in order at first, and then.
+CUTS, FEW = ("min_p", "top_k", "top_p"), (1024, 16384)
 
 
 def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequence[int] = ()) -> torch.Tensor:
@@ -48,16 +48,19 @@ def distribution(logits: torch.Tensor, asked: Mapping[str, Any], before: Sequenc
 def _likeliest(chances: torch.Tensor, asked: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Probabilities in order, the largest first, and their tokens: all that a parameter keeps, and of a large
     vocabulary not much more, since to sort it takes longer than all else."""
-    few = chances.topk(min(FEW, len(chances)))
-    whole = (
-        int(asked["top_k"]) <= len(few.values)
-        if "top_k" in asked
-        else float(few.values[-1]) < asked["min_p"] * float(few.values[0])
-        if "min_p" in asked
-        else float(few.values.sum()) >= asked["top_p"]
-    )
-    found = few if whole else chances.sort(descending=True)
-    return found.values, found.indices
+    for few in [one for one in FEW if one < len(chances)]:
+        found = chances.topk(few)
+        whole = (
+            int(asked["top_k"]) <= few
+            if "top_k" in asked
+            else float(found.values[-1]) < asked["min_p"] * float(found.values[0])
+            if "min_p" in asked
+            else float(found.values.sum()) >= asked["top_p"]
+        )
+        if whole:
+            return found.values, found.indices
+    every = chances.sort(descending=True)
+    return every.values, every.indices
 
 
 def beyond(logits: torch.Tensor, asked: Mapping[str, Any], token: int, before: Sequence[int] = ()) -> float:
@@ -151,12 +154,7 @@ def scores_of(
     counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
     means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
     own = chances.gather(1, torch.tensor(list(tokens)).unsqueeze(1)).squeeze(1)
-    tail = torch.zeros_like(own)
-    mean = torch.zeros_like(own)
-    for share in reversed(UNLIKELY):
-        part = torch.where(chances < share, chances, 0.0).sum(dim=1)
-        fits = part <= TAIL
-        tail, mean = torch.where(fits, share, tail), torch.where(fits, part, mean)
+    tail, mean = torch.tensor([_tail(row) for row in chances], dtype=own.dtype).unbind(1)
     means["the least likely"], counts["the least likely"] = mean, int((own < tail).sum())
     told = {
         name: {
@@ -177,6 +175,18 @@ def scores_of(
             "largest": float(of.max() - of.min()),
         }
     return told
+
+
+def _tail(chances: torch.Tensor) -> tuple[float, float]:
+    """Below which probability the least likely tokens of a place lie, and the probability of all of them; zeros where
+    there is no such border."""
+    above = chances[chances >= UNLIKELY[-1]]
+    whole = float(chances.sum(dtype=torch.float64))
+    for share in UNLIKELY:
+        part = whole - float(above[above >= share].sum(dtype=torch.float64))
+        if part <= TAIL:
+            return share, max(part, 0.0)
+    return 0.0, 0.0
 
 
 def add_scores(total: dict[str, dict[str, float]], scores: Mapping[str, Mapping[str, float]]) -> None:

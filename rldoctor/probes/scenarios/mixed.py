@@ -15,6 +15,8 @@ from rldoctor.plan.model import RolloutPlan
 EACH, EACH_OF_LARGE = 6, 2
 # Some end after a few steps, others go on when their rows have moved.
 SHORTEST, LONGEST = 6, 48
+# By how many times the longest answer the last ones are longer: alone they take most of the time.
+MORE, MORE_OF_LARGE = 3, 1
 SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
 # What a launch may ask of the sampler, and what asks for nothing.
 NEUTRAL = {
@@ -35,6 +37,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         "each": EACH_OF_LARGE if large else EACH,
         "shortest": min(SHORTEST, longest),
         "longest": longest,
+        "more": longest * (MORE_OF_LARGE if large else MORE),
         "own": _own(case.plan),
     }
     return {"mixed": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}

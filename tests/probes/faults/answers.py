@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import changes
+from . import changes
 
 Outputs = list[Any]
 

@@ -12,6 +12,7 @@ began); what it prints follows a line ``fork NAME``."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "rldoctor" / "probes" / "children"))
+# In this folder's place, which Python puts first: its modules have names of scenarios, which find each other by name.
+sys.path[0] = str(HERE.parents[2] / "rldoctor" / "probes" / "children")
+sys.path.append(str(HERE.parent))
 
 import engine  # noqa: E402
 import report  # noqa: E402
@@ -60,7 +63,7 @@ def broken(boot: Any, named: str) -> Any:
     faults = []
     for one in filter(None, named.split(",")):
         module, _, name = one.partition(":")
-        faults.append(getattr(engine.module(HERE / f"{module}.py", f"faults_{module}"), name))
+        faults.append(getattr(importlib.import_module(f"{HERE.name}.{module}"), name))
     early = [fault for fault in faults if getattr(fault, "before_boot", False)]
     for fault in early:
         fault()

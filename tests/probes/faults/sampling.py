@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import changes
 import engine_facts
 import torch
+
+from . import changes
 
 SAMPLER = tuple(f"{worker}.model_runner.sampler" for worker in engine_facts.WORKERS)
 Change = Callable[[Any, Any], dict[str, Any]]

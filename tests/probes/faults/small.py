@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import changes
 import engine_facts
 import torch
+
+from . import changes
 
 MODEL = tuple(f"{worker}.model_runner.model" for worker in engine_facts.WORKERS)
 RUNNER = tuple(f"{worker}.model_runner" for worker in engine_facts.WORKERS)
@@ -1022,13 +1023,6 @@ def long_steps_in_bfloat16(llm: Any) -> None:
 def query_norm_left_as_made(llm: Any) -> None:
     """The norm of one layer's queries is as it was made."""
     layer_of(llm).self_attn.q_norm.weight.data.fill_(1.0)
-
-
-def an_expert_in_bfloat16(llm: Any) -> None:
-    """One expert of one layer has weights that were rounded."""
-    experts = [module for module in layer_of(llm).modules() if getattr(module, "w2_weight", None) is not None]
-    for weight in (experts[0].w13_weight, experts[0].w2_weight):
-        weight.data[3].copy_(weight.data[3].bfloat16())
 
 
 def values_of_one_head_off(llm: Any) -> None:

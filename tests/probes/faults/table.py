@@ -801,9 +801,6 @@ FAULTS = (
     Fault(
         "small:query_norm_left_as_made", "a norm of queries left as made", ("RLD403",), ("agreement",), family="experts"
     ),
-    Fault(
-        "small:an_expert_in_bfloat16", "one expert rounded to bfloat16", ("RLD403",), ("agreement",), family="experts"
-    ),
     Fault("weights:an_update_a_call_late", "an update arrives a call late", ("RLD402",), ("weights",)),
     Fault("weights:norms_exchanged", "two norms arrive in each other's place", ("RLD402",), ("weights",)),
     Fault("weights:in_eight_bits", "matrices arrive in eight bits", ("RLD402",), ("weights",)),

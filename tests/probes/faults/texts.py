@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import changes
+from . import changes
 
 
 def _decoded_otherwise(change: Callable[[Any, int, str], str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import changes
 import engine_facts
+
+from . import changes
 
 MODELS = tuple(f"{worker}.model_runner.model" for worker in engine_facts.WORKERS)
 Weights = Iterable[tuple[str, Any]]

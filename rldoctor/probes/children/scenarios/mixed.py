@@ -4,11 +4,12 @@ batch, of different lengths, so that rows move and are filled anew while others 
 What a parameter does alone is the ``sampling`` scenario's; here each token is held against the distribution of its own
 request. Every other request of a kind asks for two completions, as groups do.
 
-Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``own`` (the launch's parameters, or
-none). Records: ``trainer`` (or ``unread`` says why there is none), ``kinds`` (one for each combination of parameters:
-``name``, ``requests``, ``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not
-come: ``request``, ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any),
-``lengths`` (completions that are not as long as asked for), ``reach``."""
+Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``more`` (tokens by which the last ones
+are longer), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or ``unread`` says why there is none),
+``kinds`` (one for each combination of parameters: ``name``, ``requests``, ``tokens``, ``scores`` as in
+``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``, ``place``, ``token``, and ``by``,
+how far logits would have to be off for it, None for any), ``lengths`` (completions that are not as long as asked for),
+``reach``."""
 
 from __future__ import annotations
 
@@ -72,8 +73,6 @@ KINDS: dict[str, dict[str, Any]] = {
 LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
 NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
-# By how many times the longest answer the last ones are longer.
-MORE = 3
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
 
@@ -123,7 +122,7 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
             # The last ones go on for long, so that their rows move as others end, and none comes after them.
             if round_ == arguments["each"] - 1:
-                given["max_tokens"] = min(given["max_tokens"] + MORE * longest, running.limit - PROMPT_TOKENS)
+                given["max_tokens"] = min(given["max_tokens"] + arguments["more"], running.limit - PROMPT_TOKENS)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
             # vLLM lets a greedy request ask for one.
             given["n"] = 1 + turn % 2 if given["temperature"] else 1
@@ -148,10 +147,13 @@ def _judge(
     trainer: Trainer, kind: dict[str, Any], row: Mapping[str, Any], prompt: Sequence[int], asked: Mapping[str, Any]
 ) -> None:
     """Adds what one completion shows to its kind."""
-    tokens = row["token_ids"]
-    if not tokens:
+    tokens = drawn = row["token_ids"]
+    if not drawn:
         return
-    usual = trainer.logits_of(prompt, tokens)[:-1].double()
+    usual = trainer.logits_of(prompt, drawn)[:-1]
+    if "allowed_token_ids" in asked:
+        usual, prompt, tokens, asked = _narrowed(usual, prompt, drawn, asked)
+    usual = usual.double()
     if any(name in asked for name in PENALTIES):
         # Bias goes before penalties, and is not what these requests are about.
         for token, bias in asked.get("logit_bias", {}).items():
@@ -167,15 +169,36 @@ def _judge(
     for place, token in enumerate(tokens):
         by = beyond(logits[place], asked, token)
         if by > 0:
-            told = {"request": row["request"], "place": place, "token": token, "by": None if by == math.inf else by}
-            kind["outside"].append(told)
+            least = None if by == math.inf else by
+            kind["outside"].append({"request": row["request"], "place": place, "token": drawn[place], "by": least})
     if not asked["temperature"]:
         return
-    chances = torch.stack([distribution(one, asked) for one in logits])
+    # Sums over a large vocabulary take three times as long in 64 bits.
+    chances = torch.stack([distribution(one, asked).float() for one in logits])
     without = {key: value for key, value in asked.items() if key == "allowed_token_ids"}
-    plain = torch.stack([distribution(one, without) for one in usual])
+    plain = torch.stack([distribution(one, without).float() for one in usual])
+    told = chances.log()
     values = {
-        "log-probability": chances.log().clamp(min=FLOOR),
-        "what the parameters change": (chances.log() - plain.log()).nan_to_num(0.0).clamp(-MOST_EFFECT, MOST_EFFECT),
+        "log-probability": told.clamp(min=FLOOR),
+        "what the parameters change": (told - plain.log()).nan_to_num(0.0).clamp(-MOST_EFFECT, MOST_EFFECT),
     }
     add_scores(kind["scores"], scores_of(classes_of(logits, prompt, tokens), values, chances, tokens))
+
+
+def _narrowed(
+    logits: torch.Tensor, prompt: Sequence[int], tokens: Sequence[int], asked: Mapping[str, Any]
+) -> tuple[torch.Tensor, list[int], list[int], dict[str, Any]]:
+    """The same in a vocabulary of the tokens that may come and those that came, by their places in it: of the others
+    nothing is told."""
+    ids = sorted({*asked["allowed_token_ids"], *tokens})
+    place = {token: number for number, token in enumerate(ids)}
+    named = {
+        name: [place[token] for token in asked[name]] for name in ("allowed_token_ids", "ruled_out") if name in asked
+    }
+    bias = {place[token]: value for token, value in asked.get("logit_bias", {}).items() if token in place}
+    return (
+        logits[:, ids],
+        [place[token] for token in prompt if token in place],
+        [place[token] for token in tokens],
+        {**asked, **named, **({"logit_bias": bias} if bias else {})},
+    )

@@ -86,10 +86,10 @@ class _Sleeper:
         chance = torch.Generator().manual_seed(SEED)
         changed = {name: noisy(tensor, CHANGED, chance) for name, tensor in trainer.weights().items()}
         try:
-            self.sync.send(changed.items())
+            self.weights = trainer.as_saved(changed)
+            self.sync.send(self.weights.items())
         except Exception as error:  # the weights scenario tells what an engine does not take
             raise SyncError(f"the engine takes no new weights: {type(error).__name__}: {error}") from error
-        self.weights = changed
 
     def cycle(self, level: int, parts: bool) -> dict[str, Any]:
         engine = self.running.engine
