@@ -138,6 +138,8 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                 evidence=cite(plan, SLEEP, LEVEL),
                 fixes=tuple(awake(plan)),
             )
-        untold = records(job).get("unread", {}).get("level 2")
-        if untold is not None:
-            yield Reach(f"level 2 was not played: {untold}")
+        untold = records(job).get("unread", {})
+        if "level 2" in untold:
+            yield Reach(f"level 2 was not played: {untold['level 2']}")
+        elif "update" in untold:
+            yield Reach(f"the weights were those of the boot: {untold['update']}")

@@ -129,6 +129,8 @@ def test_a_near_tie_that_rounding_turns_is_no_change() -> None:
 def test_a_level_that_could_not_be_played_is_reported() -> None:
     case = undeclared(reported(unread={"level 2": "the engine made up its own weights"}, after=after(SAME, level=1)))
     assert "level 2 was not played: the engine made up" in str(judge_one(sleep_wake.check, case).reason)
+    unchanged = undeclared(reported(unread={"update": "it takes no new weights"}, after=after(SAME)))
+    assert "the weights were those of the boot: it takes no" in str(judge_one(sleep_wake.check, unchanged).reason)
     nothing = dict.fromkeys(("start", "held", "free", "cycles", "after"))
     why = dict.fromkeys(("level 2", *nothing), "the engine made up its own weights")
     for check in (sleep_wake.check, allocator.check):

@@ -30,10 +30,10 @@ HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
 # So many tokens are lifted so far, and what came before is penalised.
 STEERED, STEERING = 8, {"logit_bias": 3.0, "repetition_penalty": 1.3}
-# By what part a tensor is off when the power of the comparison is measured, and on how many of the shorter rows. In 16
-# bits half a percent is less than a step between two numbers: what it shows is rounding, and not a tenth of what ten
-# times as much shows.
-DEFECT, COARSE_DEFECT, POWER_ROWS = 0.005, 0.05, 2
+# By what part a tensor is off when the power of the comparison is measured, and on how many tokens of how many of the
+# shorter rows: each tensor takes a pass, and each token a row of logits. In 16 bits half a percent is less than a step
+# between two numbers: what it shows is rounding, and not a tenth of what ten times as much shows.
+DEFECT, COARSE_DEFECT, POWER_ROWS, POWER_TOKENS = 0.005, 0.05, 2, 16
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ def _power(
 ) -> None:
     """What a small defect would show. A real model, with a pass for each of its tensors, takes too long."""
     if trainer is not None and running.made["weights"] == "written":
-        judged = [(prompts[row["request"]], row["token_ids"]) for row in rows[:POWER_ROWS]]
+        judged = [(prompts[row["request"]], row["token_ids"][:POWER_TOKENS]) for row in rows[:POWER_ROWS]]
         by = DEFECT if trainer.facts()["dtype"] == "float32" else COARSE_DEFECT
         running.record("power", {"by": by, "shown": trainer.shown(by, judged)})
 
