@@ -38,6 +38,7 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         "shortest": min(SHORTEST, longest),
         "longest": longest,
         "more": longest * (MORE_OF_LARGE if large else MORE),
+        "apart": large,
         "own": _own(case.plan),
     }
     return {"mixed": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}

@@ -5,11 +5,11 @@ What a parameter does alone is the ``sampling`` scenario's; here each token is h
 request. Every other request of a kind asks for two completions, as groups do.
 
 Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``more`` (tokens by which the last ones
-are longer), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or ``unread`` says why there is none),
-``kinds`` (one for each combination of parameters: ``name``, ``requests``, ``tokens``, ``scores`` as in
-``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``, ``place``, ``token``, and ``by``,
-how far logits would have to be off for it, None for any), ``lengths`` (completions that are not as long as asked for),
-``reach``."""
+are longer), ``apart`` (see :func:`_batches`), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or
+``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
+``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
+``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
+that are not as long as asked for), ``reach``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from expected import FLOOR, add_scores, beyond, classes_of, distribution, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
-from running_engine import RunningEngine
+from running_engine import Request, RunningEngine
 from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 20
@@ -70,6 +70,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "top_k and top_p of allowed_token_ids": {"temperature": 1.5, "allowed": 24, "top_k": 6, "top_p": 0.8},
     "min_p of allowed_token_ids": {"temperature": 0.5, "allowed": 24, "min_p": 0.2},
 }
+# What all requests have, and a temperature.
+PLAIN = {"temperature", "max_tokens", "n", "ignore_eos", "detokenize"}
 LAUNCH = "the launch's own parameters"
 BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
 NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
@@ -87,7 +89,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     asked = _requests(running, arguments)
     prompts = {name: running.prompt(PROMPT_TOKENS, salt=300 + n) for n, name in enumerate(asked)}
     given = {name: (prompts[name], {k: v for k, v in one.items() if k != "ruled_out"}) for name, one in asked.items()}
-    rows = running.generate(given)
+    rows = [row for part in _batches(given, arguments["apart"]) for row in running.generate(part)]
     kinds: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = row["request"].rpartition(" ")[0]
@@ -96,6 +98,18 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("lengths", sum(len(row["token_ids"]) != row["max_tokens"] for row in rows))
     running.record("kinds", list(kinds.values()))
     running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
+
+
+def _batches(given: Mapping[str, Request], apart: bool) -> list[dict[str, Request]]:
+    """All at once. Where ``apart``, those that top-p cuts come by themselves and beside those that ask for no more than
+    a temperature: vLLM puts the logits of a whole batch in order where one request asks for that."""
+    if not apart:
+        return [dict(given)]
+    ordered = {name for name, (_, one) in given.items() if "top_p" in one or one.keys() <= PLAIN}
+    return [
+        {name: one for name, one in given.items() if name not in ordered},
+        {name: one for name, one in given.items() if name in ordered},
+    ]
 
 
 def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
