@@ -242,7 +242,7 @@ FAULTS = (
     Fault("sampling:temperature_of_the_neighbour", "a request gets its neighbour's temperature", ("RLD404",), MIXED),
     Fault("sampling:temperature_left_behind", "a row that moves leaves its temperature", ("RLD404",), MIXED),
     Fault(
-        "sampling:allowed_tokens_of_the_neighbour", "a request gets its neighbour's allowed tokens", ("RLD404",), MIXED
+        "sampling:allowed_tokens_of_the_neighbour", "a request gets its neighbour's allowed tokens", ("RLD219",), MIXED
     ),
     Fault("answers:one_top_less", "one of the likeliest tokens is not told", ("RLD213",)),
     Fault("texts:stripped", "texts lose white space at their ends", ("RLD404",)),
