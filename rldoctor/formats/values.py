@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from rldoctor.records import dataclass
+from rldoctor.redact.marks import has_mark
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,10 @@ class Unresolved:
 
     raw: str
     why: str
+
+
+# Why a value with the mark of a secret is not known, where more than its text is asked for.
+SECRET = "a secret stands there, as the name says that brings it"
 
 
 # YAML 1.1 as PyYAML and OmegaConf read it, which is what the frameworks use; ``1e-6`` counts as a number as in
@@ -50,11 +55,16 @@ def scalar(text: str) -> Any:
 def convert(value: Any, kind: str) -> Any:
     """``value`` as a vocabulary type (``int``, ``size``, ``float``, ``bool``, ``str``, ``list``, ``dict``, ``any``).
 
-    None and :class:`Unresolved` pass through. Raises ValueError with the reason where the value cannot be of that
-    type."""
+    None and :class:`Unresolved` pass through, and what a secret stands in is the latter but for texts. Raises
+    ValueError with the reason where the value cannot be of that type."""
     if value is None or isinstance(value, Unresolved):
         return value
+    if isinstance(value, str) and kind in _TYPED and has_mark(value):
+        return Unresolved(value, SECRET)
     return _CONVERTERS[kind](value)
+
+
+_TYPED = frozenset({"int", "size", "float", "bool"})
 
 
 def _typed(value: Any) -> Any:

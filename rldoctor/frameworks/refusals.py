@@ -12,6 +12,7 @@ from rldoctor.formats.values import Unresolved, scalar, whole
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean
 from rldoctor.plan.model import Form, RefusedValue
+from rldoctor.redact.marks import has_mark
 from rldoctor.tables.options.model import Option
 from rldoctor.tables.options.optionset import OptionSet
 
@@ -71,7 +72,7 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
 
 def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
     """A value that must be a name which the framework knows, and is none."""
-    if native.key not in dialect.words or not isinstance(native.value, str):
+    if native.key not in dialect.words or not isinstance(native.value, str) or has_mark(native.value):
         return None
     names, key = dialect.words[native.key].split(), native.key
     meant = _slip(native.value, names)
@@ -129,9 +130,9 @@ def _declared(dialect: Dialect, launch: Launch, native: Native) -> tuple[OptionS
 
 
 def _text(native: Native) -> str | None:
-    """The value as a parser gets it; None for what is unknown, absent or no single word."""
+    """The value as a parser gets it; None for what is unknown, absent, a secret or no single word."""
     value = whole(native.value)
-    if value is None or isinstance(value, Unresolved | list | dict):
+    if value is None or isinstance(value, Unresolved | list | dict) or (isinstance(value, str) and has_mark(value)):
         return None
     raw = _BEFORE.sub("", native.raw).strip("\"'")
     if native.form is Form.OPTION and isinstance(value, bool) and not raw:

@@ -56,6 +56,14 @@ def test_a_value_that_the_type_cannot_read(launches: Launches, option: str, take
     assert found.takes.startswith(takes)
 
 
+@pytest.mark.parametrize("option", ["max_completion_length", "use_vllm", "vllm_mode", "rlhf_type"])
+def test_nobody_knows_whether_a_secret_is_refused(launches: Launches, option: str) -> None:
+    text = f"HUB_PASS=1a2b3c4d5e\nswift rlhf --rlhf_type grpo --{option} $HUB_PASS\n"
+    (plan,) = launches({"run.sh": text}, **SWIFT)
+    assert plan.refused == ()
+    assert not any("whole number" in note.text for note in plan.notes)
+
+
 TRL = {"trl": "0.24.0", "transformers": "4.57.1"}
 
 

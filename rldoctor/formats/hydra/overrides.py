@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.hydra.grammar import parse_value
 from rldoctor.formats.native import Located, Native
-from rldoctor.formats.values import Unresolved, scalar
+from rldoctor.formats.values import SECRET, Unresolved, scalar
 from rldoctor.plan.model import Form
 from rldoctor.records import dataclass
+from rldoctor.redact.marks import has_mark
 
 if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Word
@@ -52,7 +53,10 @@ def override(word: Word, file: str, group: str = "") -> Native | None:
 
 
 def parse(text: str) -> Any:
-    """The value of an override's text as Hydra reads it; what Hydra refuses is unknown, with the reason."""
+    """The value of an override's text as Hydra reads it; what Hydra refuses is unknown, with the reason, and so is what
+    a secret stands in."""
+    if has_mark(text):
+        return Unresolved(text, SECRET)
     try:
         return parse_value(text)
     except (ValueError, RecursionError) as error:

@@ -15,6 +15,8 @@ from rldoctor.formats.shell.reader import Piece, Variable, Word
 _EXPANDED = re.compile(
     r"(?:(?P<key>[-+\w.]{1,128})=)?\"?\$(?:\{(?P<braced>\w+)(?:\[[@*]\]|:?[-=?][^{}]*)?\}|(?P<name>\w+))\"?"
 )
+# Lengths and counts: LEN_PASS=4096.
+_COUNT = re.compile(r"\d{1,5}")
 _OPTION = re.compile(r"-|[\w.+~]+=")
 
 
@@ -23,7 +25,7 @@ def without_secret(name: str, variable: Variable) -> Variable:
     on to, through how many variables, has the marks."""
     texts = [word.value for word in variable.words if isinstance(word.value, str)]
     held = [word for text in texts for word in text.split()]
-    if not held or not redact.is_secret_option(name, " ".join(held)) or any(map(redact.has_mark, texts)):
+    if not held or not _holds_a_secret(name, " ".join(held)) or any(map(redact.has_mark, texts)):
         return variable
     if len(held) == 1:
         redact.remember(name, held[0])
@@ -31,6 +33,12 @@ def without_secret(name: str, variable: Variable) -> Variable:
         redact.remember_phrase(name, held)
     mark = redact.mark(name)
     return replace(variable, words=tuple(_hidden_word(word, mark) for word in variable.words))
+
+
+def _holds_a_secret(variable: str, text: str) -> bool:
+    """Whether a variable of this name does. A short number is a setting more often, but for a password's."""
+    counts = _COUNT.fullmatch(text) is not None and "password" not in variable.lower()
+    return not counts and redact.is_secret_option(variable, text)
 
 
 def _hidden_word(word: Word, mark: str) -> Word:
@@ -56,8 +64,10 @@ def without_phrase(before: Sequence[Word], written: str, words: list[Word]) -> l
     option = option if len(words) > 1 else ""  # one word is known by what stands before it
     variable = expanded["name"] or expanded["braced"]
     phrase = " ".join(texts)
-    name = next((name for name in (variable, option) if name and redact.is_secret_option(name, phrase)), None)
-    return _hidden(name, key, texts, words) if name else words
+    name = variable if _holds_a_secret(variable, phrase) else option
+    if name is option and not (option and redact.is_secret_option(option, phrase)):
+        return words
+    return _hidden(name, key, texts, words)
 
 
 def _without_held(words: list[Word]) -> list[Word]:

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rldoctor.formats.hydra.overrides import MISSING, fill, parse
-from rldoctor.formats.values import Unresolved
+from rldoctor.formats.values import SECRET, Unresolved
 from rldoctor.launch.recognise import read
 
 
@@ -33,6 +33,7 @@ from rldoctor.launch.recognise import read
         ("choice(a,b)", Unresolved("choice(a,b)", "a sweep over several values")),
         ("${data.n}", "${data.n}"),
         ("[unclosed", Unresolved("[unclosed", "Hydra refuses it: ']' is missing")),
+        ("<removed:HUB_TOKEN>", Unresolved("<removed:HUB_TOKEN>", SECRET)),
         ("https://x/y", "https://x/y"),
         ("on", "on"),
         ("010", "010"),

@@ -64,7 +64,12 @@ def test_what_a_variable_holds_stays_secret_through_others(script: str, expected
 
 @pytest.mark.parametrize(
     "script",
-    ["PROMPT_KEY=question\nrun $PROMPT_KEY", "EOS_TOKEN='</s>'\nrun $EOS_TOKEN", "MAX_TOKEN=512\nrun $MAX_TOKEN"],
+    [
+        "PROMPT_KEY=question\nrun $PROMPT_KEY",
+        "EOS_TOKEN='</s>'\nrun $EOS_TOKEN",
+        "MAX_TOKEN=512\nrun $MAX_TOKEN",
+        "LEN_PASS=4096\nrun $LEN_PASS",
+    ],
 )
 def test_other_variables_are_read_as_they_are(script: str) -> None:
     assert "<removed" not in " ".join(map(str, words(script)))
