@@ -20,7 +20,7 @@ _SPACE = expression(r"\s*")
 _STRING = expression(r"""[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
 _BARE = expression(r"[^\s,(\[{<>'\"}\])=:]+")
 _KEY = expression(r"([A-Za-z_][\w.-]*)\s*=")
-_FIELD = expression(r"\s*([A-Za-z_][\w.-]*)\s*=(.*?),?\s*$")
+_FIELD = expression(r"\s*([A-Za-z_][\w.-]*)\s*=(.*)$")
 # Megatron's arguments: 48 columns of a name and dots, under a title between dashes. A longer name has no dots.
 TABLE = expression(r"-{4,} [\w ]{1,60} -{4,}$")
 _ROW = expression(r"\s*([A-Za-z_][\w.-]*) (?:\.+ | )(.*)$")
@@ -91,7 +91,7 @@ class _Reader:
             found = field.match(line)
             if found is not None:
                 lines[found[1]] = self.source.first_line + offset
-                values[found[1]] = _shown(found[2].strip(), lines[found[1]], self.source.file)
+                values[found[1]] = _shown(found[2].strip().removesuffix(","), lines[found[1]], self.source.file)
         return Located(values, lines)
 
     def value(self, depth: int) -> Any:

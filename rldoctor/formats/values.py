@@ -18,7 +18,7 @@ class Unresolved:
 
 
 # Why a value with the mark of a secret is not known, where more than its text is asked for.
-SECRET = "a secret stands there, as the name says that brings it"
+SECRET = "what brings it has a secret's name, and secrets are not read"
 
 
 # YAML 1.1 as PyYAML and OmegaConf read it, which is what the frameworks use; ``1e-6`` counts as a number as in
