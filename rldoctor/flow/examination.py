@@ -177,7 +177,8 @@ def _told_once(targets: list[str]) -> tuple[list[str], str]:
     parts = [target.split(", ") for target in targets]
     most = min(map(len, parts), default=1) - 1
     count = next((n for n in range(most, 0, -1) if len({tuple(one[-n:]) for one in parts}) == 1), 0)
-    return [", ".join(one[: len(one) - count]) for one in parts], ", ".join(parts[0][len(parts[0]) - count :])
+    shared = parts[0][-count:] if count else []
+    return [", ".join(one[: len(one) - count]) for one in parts], ", ".join(shared)
 
 
 def _where(finding: Finding, reports: list[Report], names: list[str]) -> tuple[str, ...]:

@@ -141,6 +141,11 @@ def test_several_cases_become_one_report() -> None:
     assert [f.cases for f in everywhere.findings] == [()]
 
 
+def test_where_nothing_was_judged_the_report_is_empty() -> None:
+    joined = examination.join([])
+    assert (joined.target, joined.results, joined.folder) == ("", (), None)
+
+
 def test_the_cost_is_announced_before_it_is_paid() -> None:
     probes = [
         replace(probe("imports", Level.IMPORTS), seconds=9.0),
