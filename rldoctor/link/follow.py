@@ -497,6 +497,10 @@ class Follower:
                 parts = value.value
             for position, element in enumerate(target.elts):
                 self._bind(element, Known(parts[position]) if parts else NOT_KNOWN, frame)
+        elif isinstance(target, ast.Attribute):
+            owner = self.evaluate(target.value, frame)
+            if isinstance(owner, Module) and owner.name in self.modules:  # it replaces what that module has
+                self.modules[owner.name][target.attr] = NOT_KNOWN
 
     def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Outcome:
         parts = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]

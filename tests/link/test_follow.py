@@ -171,6 +171,19 @@ def test_what_is_asked_for_always_is_not_there(link: Link, signature: str, body:
     assert link(trainer, {**packages, "mergekit/merge.py": ""}) == []
 
 
+def test_a_guard_that_the_trainer_replaces_before_is_another(link: Link) -> None:
+    guard = "from transformers.imports import _is_there\ndef is_merged():\n    return _is_there('mergekit')\n"
+    guarded = "from trl.checks import is_merged\nif is_merged():\n    from mergekit import merge\n"
+    packages = {
+        "trl/checks.py": guard,
+        "trl/merges.py": guarded,
+        "transformers/imports.py": "def _is_there(name) -> tuple[bool, str]:\n    return (there, '1')\n",
+    }
+    replaced = "import trl.checks as checks\nbefore = checks.is_merged\ncheck = lambda: bool(before()[0])\n"
+    assert len(link(replaced + "import trl.merges\n", packages)) == 1
+    assert link(replaced + "checks.is_merged = check\nimport trl.merges\n", packages) == []
+
+
 def test_functions_ask_only_when_they_are_called(link: Link) -> None:
     assert link(f"def old():\n    {GONE}", functions=True) == [f"call: trl/trainer/grpo_trainer.py:2 {FOUND}"]
 
