@@ -12,11 +12,13 @@ from rldoctor.records import dataclass
 
 
 class Located(dict[str, Any]):
-    """A dictionary that knows on which line each of its entries stands."""
+    """A dictionary that knows on which line each of its entries stands, and on which an entry stood before that a
+    later one of the same key replaces (``replaced``)."""
 
-    def __init__(self, values: dict[str, Any], lines: dict[str, int]) -> None:
+    def __init__(self, values: dict[str, Any], lines: dict[str, int], replaced: dict[str, int] | None = None) -> None:
         super().__init__(values)
         self.lines = lines
+        self.replaced = replaced or {}
 
 
 @dataclass(frozen=True, kw_only=True)

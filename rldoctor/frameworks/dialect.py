@@ -24,7 +24,7 @@ from rldoctor.frameworks.table import Rows, parents
 from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
 from rldoctor.model import Edit
-from rldoctor.plan.model import Form, Place, RolloutPlan, Source, UnknownOption
+from rldoctor.plan.model import Form, Place, RefusedValue, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Dialect:
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
-        draft.refused += [*launch.refused, *typographic(launch)]
+        draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch)]
         if self.composes:
             draft.refused += strays(launch)
         for unknown in draft.unknown:
@@ -240,6 +240,22 @@ class Dialect:
                 draft.doubts.setdefault(found[0], f"not set, since the command ends above {name}")
         agreed(draft, self.complete)
         return self.plan(draft)
+
+    def _given_twice(self, launch: Launch) -> Iterator[RefusedValue]:
+        """Keys that stand twice in a YAML file: whoever takes overrides reads it with OmegaConf, which refuses them."""
+        trees = filter(None, (launch.tree, *launch.trees)) if self.style is Form.OVERRIDE else ()
+        for tree in trees:
+            for path, line, first in tree.replaced():
+                yield RefusedValue(
+                    key=path,
+                    value="",
+                    file=tree.source.file,
+                    line=line,
+                    form=Form.YAML,
+                    owner="OmegaConf",
+                    takes="the key once",
+                    why=f"it stands in line {first} already, and OmegaConf refuses that (`found duplicate key`)",
+                )
 
     def complete(self, draft: Draft) -> None:
         """Fills in what follows from what the launch says, and what holds where it says nothing."""

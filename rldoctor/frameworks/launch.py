@@ -33,7 +33,8 @@ class Launch:
     ``verl.trainer.main_ppo`` (``python -m``), ``train.py`` (a script as it is named), ``LLM`` or ``GRPOConfig`` (what a
     Python target calls) or ``""`` (a YAML target). ``place`` is where a new option would stand; ``cut_off`` are the
     options that were meant for it and that the shell takes for the next command, ``dropped`` all words of them up to
-    a ``=``; ``refused`` are values that its launchers do not take; ``beside`` are the launches that were
+    a ``=``; ``refused`` are values that its launchers do not take; ``trees`` are the YAML files
+    that it names, as far as they were read; ``beside`` are the launches that were
     started in the background before it, and that nobody has waited for. A ``conditional`` one runs only in a case that
     reading does not tell."""
 
@@ -46,6 +47,7 @@ class Launch:
     variables: dict[str, Native] = field(default_factory=dict)
     process: dict[str, Setting] = field(default_factory=dict)
     tree: YamlFile | None = None
+    trees: list[YamlFile] = field(default_factory=list)
     python: PythonFile | None = None
     stdin: Source | None = None
     background: bool = False
@@ -117,10 +119,13 @@ class Launch:
 
         source = self._open(name, shipped)
         try:
-            return None if source is None else read_yaml(source)
+            tree = None if source is None else read_yaml(source)
         except InputError as error:
             self.miss(str(error))
             return None
+        if tree is not None and not any(known.source == tree.source for known in self.trees):
+            self.trees.append(tree)
+        return tree
 
     def _open(self, name: str, shipped: bool) -> Source | None:
         try:

@@ -59,7 +59,8 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     refused["value"] = text = text or ""
     if option.choices is not None and "|" not in option.type:
         allowed = {_plain(choice) for choice in option.choices}
-        if text in allowed or (text.lower() in ("none", "null") and "?" in option.type):
+        nothing = ("null",) if native.form in (Form.YAML, Form.OVERRIDE) else ("none", "null")  # there None is a text
+        if text in allowed or (text.lower() in nothing and "?" in option.type):
             return None
         likest = sorted(option.choices, key=lambda choice: -SequenceMatcher(None, _plain(choice), text).ratio())
         return RefusedValue(accepted=tuple(likest), **refused)

@@ -182,6 +182,10 @@ UNKNOWN_VALUES = {
         "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint /opt/Qwen3-4B "
         "--rollout-batch-size 16 --n-samples-per-prompt $SAMPLES --global-batch-size 128\n"
     ),
+    "openrlhf, the size of an engine": (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --colocate_all_models "
+        "--vllm_num_engines 4 --pretrain Qwen/Qwen3-4B $MORE\n"
+    ),
     "verl": (
         "python3 -m verl.trainer.main_ppo data.train_files=a.parquet data.train_batch_size=128 "
         "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_kl_loss=True "

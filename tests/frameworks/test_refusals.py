@@ -226,3 +226,21 @@ def test_what_the_engine_holds_against_its_choices_is_refused_behind_a_framework
     text = f"python3 -m verl.trainer.main_ppo +{key}.kv_cache_dtype={value} +{key}.load_format=mine\n"
     found = refused(launches, text, verl="0.7.0", vllm="0.11.0")
     assert [(one.value, "fp8" in one.accepted) for one in found] == ([] if taken else [(value, True)])
+
+
+def test_a_text_of_no_value_is_a_text_in_a_file(launches: Launches) -> None:
+    # https://github.com/alibaba/ROLL/commit/0d3c15e4
+    text = "rollout_batch_size: 64\nactor_infer:\n  strategy_args: {strategy_name: vllm}\nnorm_mean_type: %s\n"
+    (none,) = refused(launches, text % "None", "rlvr.yaml", roll="0.1.1")
+    assert (none.key, none.value, set(none.accepted)) == ("norm_mean_type", "None", {"batch", "group", "running"})
+    assert refused(launches, text % "null", "rlvr.yaml", roll="0.1.1") == []
+    assert refused(launches, text % "~", "rlvr.yaml", roll="0.1.1") == []
+
+
+def test_a_key_that_stands_twice_is_refused_by_omegaconf_alone(launches: Launches) -> None:
+    text = "rollout_batch_size: 64\nactor_infer:\n  strategy_args: {strategy_name: vllm}\nrollout_batch_size: 128\n"
+    (twice,) = refused(launches, text, "rlvr.yaml", roll="0.2.1")
+    assert (twice.key, twice.line) == ("rollout_batch_size", 4)
+    assert "stands in line 1 already" in twice.why
+    trl = "model_name_or_path: Qwen/Qwen3-4B\nuse_vllm: true\nnum_generations: 8\nnum_generations: 4\n"
+    assert refused(launches, trl, "grpo.yaml", trl="0.24.0") == []

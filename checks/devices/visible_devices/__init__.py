@@ -319,7 +319,7 @@ def colocated_engines_cover_the_trainer(case: Case) -> Iterator[Finding | Reach]
         raise NotApplicable("the engines have devices of their own, or are made to fit")
     size, engines, trainer = engine_ranks(plan), plan.value("placement.engines"), plan.value("placement.trainer_gpus")
     if plan.framework == "OpenRLHF":
-        size = plan.value("engine.tensor_parallel_size", 1)
+        size = plan.usual("engine.tensor_parallel_size", 1)
     if size is None:
         raise NotChecked("how many devices an engine takes is not known")
     if engines * size == trainer:
@@ -346,7 +346,7 @@ def colocated_engines_cover_the_trainer(case: Case) -> Iterator[Finding | Reach]
 def ray_sets_no_devices(case: Case) -> Iterator[Finding | Reach]:
     """OpenRLHF before 0.6.0.post1 left it to Ray to show each engine its device."""
     plan = plan_of(case)
-    several = plan.value("placement.engines") > 1 and plan.value("engine.tensor_parallel_size", 1) == 1
+    several = plan.value("placement.engines") > 1 and plan.usual("engine.tensor_parallel_size", 1) == 1
     if plan.framework != "OpenRLHF" or plan.version is None or not several:
         raise NotApplicable("a matter of OpenRLHF's engines of one device")
     if not version_within(plan.version, "<0.6.0.post1"):

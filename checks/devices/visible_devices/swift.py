@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rldoctor.api import Evidence, Fix, NotApplicable, RolloutPlan, cite, version_within
+from rldoctor.api import Evidence, Fix, NotApplicable, NotChecked, RolloutPlan, cite, version_within
 
 from ...declared.devices import Visible, a_process_each, processes_fix
 
@@ -57,7 +57,10 @@ def workers_misfit(plan: RolloutPlan, seen: Visible, processes: int) -> Misfit |
     mode = plan.value("placement.mode")
     if not engines or mode not in ("colocate", "separate", "async"):
         raise NotApplicable("no inference workers")
-    workers = engines * plan.value("engine.tensor_parallel_size", 1) // nodes
+    size = plan.usual("engine.tensor_parallel_size", 1)
+    if size is None:
+        raise NotChecked("how many devices an inference worker takes is not known")
+    workers = engines * size // nodes
     wanted = processes if mode == "colocate" else processes + workers
     if len(seen) == wanted:
         return None

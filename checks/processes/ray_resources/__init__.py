@@ -107,7 +107,10 @@ def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
     if plan.framework not in _SHARES or plan.value("placement.mode") != "colocate":
         raise NotApplicable("the engines have a placement group of their own")
     engines, bundles = plan.value("placement.engines"), plan.value("placement.trainer_gpus")
-    taken = plan.value("placement.engine_gpus") or engines * plan.value(RANKS, 1)
+    size = plan.usual(RANKS, 1)
+    if size is None:
+        raise NotChecked("how many devices an engine takes is not known")
+    taken = plan.value("placement.engine_gpus") or engines * size
     each = taken // engines
     # Before, OpenRLHF left over what the engines did not index.
     if taken == bundles or (taken < bundles and installed_within(case, "openrlhf", "<0.5.9")):

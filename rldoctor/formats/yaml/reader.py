@@ -48,6 +48,10 @@ class YamlFile:
         holder = self._find(section) if section else self.value
         return holder.lines.get(leaf) if isinstance(holder, Located) else None
 
+    def replaced(self) -> Iterator[tuple[str, int, int]]:
+        """The dotted paths that stand in the file more than once, with the lines of the last and of the first."""
+        yield from _replaced(self.value, "")
+
     def _find(self, path: str) -> Any:
         value: Any = self.value
         for part in path.split("."):
@@ -172,6 +176,7 @@ class _Builder:
     def _mapping(self, depth: int) -> Located:
         values: dict[str, Any] = {}
         lines: dict[str, int] = {}
+        replaced: dict[str, int] = {}
         merged: list[Any] = []
         while type(key_event := next(self.events)).__name__ != "MappingEndEvent":
             key, line = self._key(key_event), self._line(key_event)
@@ -179,13 +184,15 @@ class _Builder:
             if key is None:
                 merged += value if isinstance(value, list) else [value]
             else:
+                if key in values:
+                    replaced.setdefault(key, lines[key])
                 values[key], lines[key] = value, line
         for other in merged:
             if isinstance(other, Located):
                 for key, value in other.items():
                     if key not in values:
                         values[key], lines[key] = value, other.lines[key]
-        return Located(values, lines)
+        return Located(values, lines, replaced)
 
     def _key(self, event: Any) -> str | None:
         """The key as text, as it is written; None for ``<<``, which merges."""
@@ -207,6 +214,17 @@ class _Builder:
 
     def _line(self, event: Any) -> int:
         return int(event.start_mark.line) + self.source.first_line
+
+
+def _replaced(value: Any, inside: str) -> Iterator[tuple[str, int, int]]:
+    if isinstance(value, Located):
+        for key, first in value.replaced.items():
+            yield f"{inside}{key}", value.lines[key], first
+        for key, part in value.items():
+            yield from _replaced(part, f"{inside}{key}.")
+    elif isinstance(value, list):
+        for part in value:
+            yield from _replaced(part, inside)
 
 
 def _first_line(source: Source) -> int:

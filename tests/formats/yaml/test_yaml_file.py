@@ -98,3 +98,10 @@ def test_a_tag_of_ones_own_constructs_nothing_and_is_unknown() -> None:
 
 def test_an_empty_file_has_no_settings() -> None:
     assert list(yaml("# nothing\n").natives()) == []
+
+
+def test_keys_that_stand_twice() -> None:
+    found = yaml("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\nrows:\n  - {e: 1, e: 2}\na: 4\n")
+    assert (found.get("a"), found.get("b.c")) == (4, 3)
+    assert sorted(found.replaced()) == [("a", 8, 1), ("b.c", 5, 3), ("rows.e", 7, 7)]
+    assert list(yaml("a: &x {b: 1}\nc:\n  <<: *x\n  b: 2\n").replaced()) == []
