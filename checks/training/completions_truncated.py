@@ -3,7 +3,8 @@
 What it looks for
     In the logged metrics: the share of completions that were cut off (TRL and ms-swift ``completions/clipped_ratio``,
     verl ``response_length/clip_ratio``, OpenRLHF ``truncated_rate``, NeMo-RL ``truncation_rate``) at 95% and more,
-    over the run and at its end; where no share is logged, a mean length that is the longest at every step.
+    over the run and at its end; where no share is logged, a mean length that is the longest at every step, or, where
+    that is not logged either, one whole number at every step, which no other limit of the launch contradicts.
 
 Why it hurts
     What is cut off has no answer and no end token: the reward judges fragments, mostly with 0, the policy is never
@@ -11,8 +12,10 @@ Why it hurts
 
 How sure it is
     Three logged steps and more make a warning, twenty an error; fewer a note. In a run of fewer than ten steps a
-    limit above 16 tokens must cut off 98.5%: smoke runs with small models and limits often cut nine in ten. Steps
-    after a run has diverged (RLD504) are left out, since a broken policy does not stop either.
+    limit above 16 tokens must cut off 98.5%: smoke runs with small models and limits often cut nine in ten. A mean that
+    never changes is a warning at most, as long as neither the longest completion nor the launch says that it is the
+    limit. Steps after a run has diverged (RLD504) are left out, since a broken policy does not stop either. A run that
+    somebody or something ended was not ended by this: it is told beside that.
 
 The fix and its cost
     A larger completion limit, as long as the engine's context holds prompt and completion; memory and generation time
@@ -28,12 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, Kind, NotApplicable, Reach, Severity
 
 from ..observed.trends import FEWEST, SAME_MEANS, Run, finite, mean, steps_of
 from .training_diverged import first_divergence
 
-check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501", "RLD502"))
+check = Check("RLD503", "completions-truncated", __doc__, before=("RLD501", "RLD502"), kind=Kind.QUALITY)
 
 SHOWN = ("clipped_ratio", "completion_length_mean", "completion_length_max", "terminated_length_mean", "reward")
 NEARLY_ALL = check.threshold("share", 0.95, "the share of completions that are cut off", most=1)
@@ -50,9 +53,10 @@ PLAIN_ANSWER = 16
 def cut_off(case: Case) -> Iterator[Finding | Reach]:
     """The share of completions at the limit."""
     run = Run.of(case)
-    shares = _before_divergence(run, finite(run.at("clipped_ratio")))
+    told, surely = finite(run.at("clipped_ratio")), True
     if not run.has("clipped_ratio"):
-        shares = _before_divergence(run, _one_length(run))
+        told, surely = _one_length(run, case.plan.value("lengths.response") if case.plan is not None else None)
+    shares = _before_divergence(run, told)
     if not shares:
         raise NotApplicable("no share of cut-off completions is logged")
     limit = max(finite(run.at("completion_length_max")).values(), default=None)
@@ -62,11 +66,17 @@ def cut_off(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"{mean(shares):.0%} of the completions are cut off, {recent:.0%} at the end")
         return
     first, last = min(shares), max(shares)
-    length = f" of {limit:.0f} tokens" if limit else ""
+    since = f"({steps_of(len(shares))} since step {first})"
+    if surely:
+        length = f" of {limit:.0f} tokens" if limit else ""
+        message = f"{mean(shares):.1%} of the completions are cut off at the length limit{length} {since}"
+    else:
+        limit = run.at("completion_length_mean")[first]
+        message = f"the mean length is {limit:.0f} tokens at every step, as where a limit cuts all off {since}"
+    severity = _severity(len(shares), MANY_STEPS.of(case))
     yield check.finding(
-        f"{mean(shares):.1%} of the completions are cut off at the length limit{length} ({steps_of(len(shares))} since "
-        f"step {first})",
-        severity=_severity(len(shares), MANY_STEPS.of(case)),
+        message,
+        severity=severity if surely or severity is not Severity.ERROR else Severity.WARNING,
         grade=Grade.OBSERVED,
         evidence=run.evidences((first, last), *SHOWN),
         fixes=tuple(_remedies(case, limit)),
@@ -84,14 +94,17 @@ def _before_divergence(run: Run, shares: dict[int, float]) -> dict[int, float]:
     return shares if diverged is None else {step: share for step, share in shares.items() if step < diverged}
 
 
-def _one_length(run: Run) -> dict[int, float]:
-    """Share 1 for a run whose completions all have one length (the mean is the longest at every step, or never
-    changes), else nothing that could be told."""
-    mean_length, longest = finite(run.at("completion_length_mean")), finite(run.at("completion_length_max"))
-    if not mean_length or (not longest and len(mean_length) < SAME_MEANS):
-        return {}
-    lengths = {*mean_length.values(), *longest.values()}
-    return dict.fromkeys(mean_length, 1.0) if len(lengths) == 1 and max(lengths) >= PLAIN_ANSWER else {}
+def _one_length(run: Run, limit: int | None) -> tuple[dict[int, float], bool]:
+    """Share 1 at every step of a run whose completions all have one length, and whether that is surely their limit:
+    the longest at every step, or what the launch allows. Empty where the lengths do not show it; a limit is a whole
+    number of tokens."""
+    means, longest = finite(run.at("completion_length_mean")), finite(run.at("completion_length_max"))
+    lengths = {*means.values(), *longest.values()}
+    length = next(iter(lengths), 0.0)
+    surely = bool(longest) or length == limit
+    if not means or len(lengths) > 1 or length < max(PLAIN_ANSWER, limit or 0) or length % 1:
+        return {}, False
+    return dict.fromkeys(means, 1.0) if surely or len(means) >= SAME_MEANS else {}, surely
 
 
 def _longer(case: Case, limit: float | None) -> int | None:

@@ -31,11 +31,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, LogEvent, NotApplicable, NotChecked, Reach, Severity
+from rldoctor.api import (
+    Case,
+    Check,
+    Edit,
+    Finding,
+    Fix,
+    Grade,
+    Kind,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    Severity,
+)
 
 from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of
 
-check = Check("RLD502", "gradient-zero", __doc__)
+check = Check("RLD502", "gradient-zero", __doc__, kind=Kind.QUALITY)
 
 SHOWN = ("grad_norm", "reward", "reward_std", "learning_rate", "loss", "kl")
 # The first step's KL is 0, later ones at a tiny learning rate can still round to 0 for a few steps.

@@ -30,11 +30,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, NotApplicable, Reach, Severity
+from rldoctor.api import Case, Check, Edit, Finding, Fix, Grade, Kind, NotApplicable, Reach, Severity
 
 from ..observed.trends import FEWEST, Run, finite, mean, signal, steps_of, trailing
 
-check = Check("RLD501", "reward-variance-zero", __doc__)
+check = Check("RLD501", "reward-variance-zero", __doc__, kind=Kind.QUALITY)
 
 SHOWN = ("reward", "reward_std", "frac_reward_zero_std", "advantage_max", "advantage_abs", "grad_norm")
 # A run that had a signal must have lost it for this long, in steps and as a share of the run.

@@ -78,6 +78,7 @@ class Kind(str, Enum):
     CAUSE = "cause"  # why something is wrong
     STALL = "stall"  # that the run makes no progress, also where nothing failed
     DEATH = "death"  # that a process ended
+    QUALITY = "quality"  # that it learns little or nothing, of which no run ends
     ELSEWHERE = "elsewhere"  # that the cause is in another log
     FALLBACK = "fallback"  # where it failed, as no other check knows why
 

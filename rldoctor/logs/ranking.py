@@ -60,10 +60,12 @@ def explains(found: Found) -> bool:
 
 def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple[Finding, ...]:
     """One finding per code, most likely root cause first."""
-    elsewhere = precedence.of_kind(Kind.ELSEWHERE)
+    elsewhere, quality = precedence.of_kind(Kind.ELSEWHERE), precedence.of_kind(Kind.QUALITY)
+    deaths = precedence.of_kind(Kind.DEATH)
+    over = any(_ends(item, deaths) for item in found)
 
     def key(item: Found) -> _Key:
-        return _key(item, run, elsewhere)
+        return _key(item, run, elsewhere, quality if over else frozenset())
 
     def within_code(item: Found) -> tuple[tuple[int, int], bool, _Key]:
         whole = key(item)
@@ -85,17 +87,24 @@ def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple
 _Key = tuple[int, int, int, float, int, int, int, str]
 
 
-def _key(item: Found, run: LogRun, elsewhere: frozenset[str]) -> _Key:
+def _ends(item: Found, deaths: frozenset[str]) -> bool:
+    """Whether a line tells what ended the run."""
+    if item.event is None or item.role not in (Role.CAUSE, Role.CASCADE):
+        return False
+    return item.code in deaths or item.event.fatal
+
+
+def _key(item: Found, run: LogRun, elsewhere: frozenset[str], beside: frozenset[str]) -> _Key:
     event = item.event
     severity = _severity(item)
     if event is None:
-        return (_group(item, run, elsewhere), severity, 0, 0.0, 0, 0, 0, item.code)
+        return (_group(item, run, elsewhere, beside), severity, 0, 0.0, 0, 0, 0, item.code)
     time = event.time if len(run.sources) > 1 and event.time is not None else 0.0
     # A line of source that a traceback quotes has the message's names, the message its values.
     raised = event.exception
     quoted = int(raised is not None and (event.literal not in raised.message or event.is_code))
     return (
-        _group(item, run, elsewhere),
+        _group(item, run, elsewhere, beside),
         severity,
         closeness(event),
         time,
@@ -110,7 +119,7 @@ def _severity(item: Found) -> int:
     return _SEVERITY[item.finding.severity]
 
 
-def _group(item: Found, run: LogRun, elsewhere: frozenset[str]) -> int:
+def _group(item: Found, run: LogRun, elsewhere: frozenset[str], beside: frozenset[str]) -> int:
     if item.declared:
         return 6  # a risk is not what happened
     if item.role is Role.CAUSE and item.event is not None:
@@ -118,7 +127,7 @@ def _group(item: Found, run: LogRun, elsewhere: frozenset[str]) -> int:
     if item.role is Role.CASCADE:
         return 2
     if item.measured:
-        return 0 if run.root is None else 5
+        return 0 if run.root is None and item.code not in beside else 5
     if item.event is None:
         # Of a process that ended without a word the others' words are consequences.
         return 4 if item.code in elsewhere and not run.departed else 1

@@ -9,6 +9,7 @@ import pytest
 
 from rldoctor.api import Case, Finding, Severity
 from rldoctor.judge import judge_one
+from rldoctor.logs.triage import triage_text
 from tests.loaded import REGISTRY
 from tests.plans import case as planned
 
@@ -46,6 +47,43 @@ def test_lengths_tell_where_no_share_is_logged(made: Made) -> None:
     same = [4096.0] * 6
     assert findings(made(completion_length_max=same, completion_length_mean=same))
     assert findings(made(completion_length_mean=same))
+
+
+def test_a_mean_that_never_changes_is_a_warning_until_something_says_that_it_is_the_limit(made: Made) -> None:
+    same = {"completion_length_mean": [1024.0] * 30}
+    (finding,) = findings(made(**same))
+    assert finding.severity is Severity.WARNING and "1024 tokens at every step" in finding.message
+    known = planned(lengths__response=1024).plan
+    (finding,) = findings(replace(made(**same), plan=known))
+    assert finding.severity is Severity.ERROR and finding.message.startswith("100.0% of the completions")
+
+
+def test_a_mean_that_is_no_whole_number_is_no_limit(made: Made) -> None:
+    assert findings(made(completion_length_mean=[812.5] * 30)) == ()
+    assert findings(made(completion_length_mean=[812.5] * 30, completion_length_max=[812.5] * 30)) == ()
+
+
+def test_a_mean_below_the_limit_of_the_launch_is_not_cut_off(made: Made) -> None:
+    plan = planned(lengths__response=2048).plan
+    assert findings(replace(made(completion_length_mean=[812.0] * 30), plan=plan)) == ()
+
+
+STEP = (
+    "step:{n} - critic/rewards/mean:0.{n:02} - response_length/mean:900.0 - response_length/clip_ratio:1.0 "
+    "- actor/grad_norm:0.3{n:02}"
+)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "slurmstepd: error: *** JOB 8812 ON node07 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***",
+        "torch.distributed.elastic.agent.server.api: [WARNING] Received 15 death signal, shutting down workers",
+    ],
+)
+def test_what_ended_the_run_comes_before_what_it_did_not_learn(end: str) -> None:
+    report = triage_text("\n".join([*(STEP.format(n=n) for n in range(1, 31)), end]) + "\n")
+    assert [finding.code for finding in report.findings] == ["RLD603", "RLD503"]
 
 
 @pytest.mark.parametrize(
