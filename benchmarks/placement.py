@@ -1,5 +1,5 @@
-"""Forty-one placement shapes on Ray's own multi-node cluster with simulated devices: whether what ``check --ray`` says
-of a launch is what Ray does with the placement groups of its framework.
+"""Fifty-eight placement shapes on Ray's own multi-node cluster with simulated devices: whether what ``check --ray``
+says of a launch is what Ray does with the placement groups of its framework.
 
 python -m benchmarks.placement [--only NAME] PYTHON_WITH_RAY
 
@@ -32,7 +32,14 @@ UNEVEN: Nodes = ({"GPU": 8, "CPU": 32}, {"GPU": 4, "CPU": 32}, {"GPU": 4, "CPU":
 SMALL: Nodes = ({"GPU": 4, "CPU": 8}, {"GPU": 4, "CPU": 8}, {"GPU": 2, "CPU": 64})
 SINGLE: Nodes = ({"GPU": 8, "CPU": 24},)
 ROOMY: Nodes = ({"CPU": 16}, {"GPU": 8, "CPU": 64}, {"GPU": 8, "CPU": 64})
-CLUSTERS = {"roomy": ROOMY, "two": TWO, "starved": STARVED, "uneven": UNEVEN, "small": SMALL, "single": SINGLE}
+THREE: Nodes = ({"CPU": 8}, {"GPU": 8, "CPU": 40}, {"GPU": 8, "CPU": 24}, {"GPU": 6, "CPU": 20})
+ODD: Nodes = ({"GPU": 2, "CPU": 6}, {"GPU": 3, "CPU": 9}, {"GPU": 5, "CPU": 30})
+PAIRS: Nodes = ({"CPU": 2}, *({"GPU": 2, "CPU": cores} for cores in (8, 8, 7, 5)))
+NO_SPARE: Nodes = ({"GPU": 8, "CPU": 17}, {"GPU": 8, "CPU": 16})
+CLUSTERS = {
+    "roomy": ROOMY, "two": TWO, "starved": STARVED, "uneven": UNEVEN, "small": SMALL, "single": SINGLE,
+    "three": THREE, "odd": ODD, "pairs": PAIRS, "no spare": NO_SPARE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -180,6 +187,32 @@ SHAPES = {
     ),
     "nemo-rl one group, a node is held": nemo_rl(
         "two", 2, 8, 16, [("SPREAD", [{"GPU": 1, "CPU": 2}] * 16)], held=([{"GPU": 1, "CPU": 1}],)
+    ),
+    "verl six three times, cores just enough": verl("three", 3, 6),
+    "verl eight on nodes of eight, eight and six": verl("three", 3, 8),
+    "verl six while another job holds the third": verl("three", 3, 6, held=([{"GPU": 6, "CPU": 20}],)),
+    "verl fully async over three nodes": apart("three", 8, 6),
+    "verl one step off over three nodes": apart("three", 8, 8, fully=False),
+    "verl five of the largest odd node": verl("odd", 1, 5),
+    "verl three twice, cores left by the loop": verl("odd", 2, 3),
+    "verl four twice on odd nodes": verl("odd", 2, 4, cores=1),
+    "verl ten of one": verl("odd", 10, 1, cores=1),
+    "nemo-rl three twice on odd nodes": nemo_rl("odd", 2, 3, 1, [("PACK", [{"GPU": 1, "CPU": 2}] * 3)] * 2),
+    "openrlhf all colocated on odd nodes": openrlhf(
+        "odd", "0.8.5", (2, 5), 10, 1, [("PACK", [ONE] * 10)], more="--colocate_all_models"
+    ),
+    "verl two four times, a node short of cores": verl("pairs", 4, 2),
+    "verl four of nodes of two": verl("pairs", 2, 4, cores=1),
+    "openrlhf of old, a pair each": openrlhf(
+        "pairs", "0.5.7", (4, 1), 2, 1,
+        [("STRICT_SPREAD", [{"GPU": 1, "CPU": 1}] * 4), ("PACK", [ONE]), ("PACK", [ONE])], more="--colocate_actor_ref",
+    ),
+    "skyrl split over pairs": skyrl(
+        "pairs", False, (2, 2), 2, 2, [("PACK", [ONE] * 4), ("PACK", [{"GPU": 2, "CPU": 2}] * 2)]
+    ),
+    "verl without a node for its loop": verl("no spare", 2, 8),
+    "skyrl split without a core to spare": skyrl(
+        "no spare", False, (1, 8), 4, 2, [("PACK", [ONE] * 8), ("PACK", [{"GPU": 8, "CPU": 8}])]
     ),
 }  # fmt: skip
 

@@ -2,9 +2,10 @@
 
 What it looks for
     A master address of this machine alone in a run over several nodes, none at all where ms-swift or accelerate start
-    one, a port outside the range or taken already, one port for two launches of a file that run at the same time,
-    nodes that join Ray at another port than the head's, TRL's fixed port of colocated engines. In a log: sockets that
-    time out, fail to listen or cannot resolve a name, and torchelastic's rendezvous errors.
+    one, a port outside the range or taken already (a server's too), one port for two launches of a file that run at
+    the same time on one host, nodes that join Ray at another port than the head's, TRL's fixed port of colocated
+    engines. In a log: sockets that time out, fail to listen or cannot resolve a name, and torchelastic's rendezvous
+    errors.
 
 Why it hurts
     Each node waits for itself, or for a host that does not answer, until the time limit. A taken port ends the second
@@ -61,6 +62,8 @@ HIGHEST_PORT = 65535
 DEFAULT_PORT = 29500
 # grpo_trainer.py 0.18 to 0.23: os.environ.get("MASTER_PORT", "12345")
 TRL_PORT, TRL_RELEASES = 12345, ">=0.18,<0.24"
+# Frameworks whose servers look for a free port from the one that they are given on.
+SEEK = ("ms-swift",)
 # What weight sync and its servers say with the same words is RLD406's.
 SYNC = ("init_communicator", "StatelessProcessGroup", "init_weight_update_group", "vllm_client", "51216")
 
@@ -105,7 +108,7 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
         )
         return
     taken = case.host.listening_ports if case.host is not None else ()
-    here = plan.value("process.node_rank", 0) == 0 and plan.value("process.nnodes", 1) == 1
+    here = plan.value("process.node_rank", 0) == 0 and plan.value("process.nnodes", 1) == 1 and not _elsewhere(plan)
     if port in taken and here:
         yield check.finding(
             f"port {port} is in use on this host already",
@@ -116,6 +119,40 @@ def port_can_be_used(case: Case) -> Iterator[Finding | Reach]:
         return
     free = "is free on this host" if here and case.host is not None else "is a port; who uses it there is not known"
     yield Reach(f"port {port} {free}")
+
+
+@check.declared(needs=["plan.placement.listen_port", "host.listening_ports"])
+def port_of_a_server(case: Case) -> Iterator[Finding | Reach]:
+    """The port at which a server of the file is to listen, on this host."""
+    plan = plan_of(case)
+    server = plan if plan.role == "server" else plan.server
+    if server is None or _elsewhere(server):
+        raise NotApplicable("the launch starts no server on this host")
+    if server.framework in SEEK:
+        raise NotApplicable(f"{server.framework} takes the next port that is free")
+    port, taken = server.value("placement.listen_port"), case.host.listening_ports if case.host is not None else ()
+    if port not in taken:
+        yield Reach(f"port {port}, at which the server is to listen, is free on this host")
+        return
+    yield check.finding(
+        f"a process on this host listens already at port {port}, where the server is to",
+        severity=Severity.WARNING,
+        evidence=(
+            *cite(server, "placement.listen_port"),
+            Evidence(text=f"a process listens on port {port}", source="host"),
+        ),
+        fixes=(
+            Fix(
+                title=f"see who has it, and end it where an earlier run left it; or take port {_free(port, taken)}",
+                commands=(f"ss -ltnp 'sport = :{port}'",),
+            ),
+        ),
+    )
+
+
+def _elsewhere(plan: RolloutPlan) -> bool:
+    """Whether the ports of this host are not those of the launch."""
+    return bool(plan.value("process.own_ports"))
 
 
 @check.declared(needs=["plan.process.beside"])
@@ -151,6 +188,8 @@ def port_of_two_servers(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     if plan.role != "server":
         raise NotApplicable("the launch is no server")
+    if plan.framework in SEEK:
+        raise NotApplicable(f"{plan.framework} takes the next port that is free")
     port = plan.value("placement.listen_port")
     for other in plan.value("process.beside"):
         if other.get("port") != port:

@@ -1,14 +1,19 @@
 """Ray itself does not start on a node.
 
 What it looks for
-    In a log: a raylet that did not come up within the time limit, a socket path that is too long, an instance that
-    runs already at the address, processes of Ray that ended while it started.
+    In a launch: ports of ``ray start`` that two parts of Ray share, also with the range of its workers (10002 to 19999
+    where no other is named), a range that ends before it begins, one with fewer ports than cores, a port of the head
+    or its dashboard that is taken on this host. In a log: the same in Ray's words, a raylet that did not come up within
+    the time limit, a socket path that is too long, an instance that runs already at the address, processes of Ray
+    that ended while it started.
 
 Why it hurts
     Nothing of the training has begun. The driver's traceback ends in Ray's own code and names no reason.
 
 How sure it is
-    That Ray did not start is its own word. Why stands in ``raylet.out`` and ``gcs_server.out`` of the session.
+    Ray refuses ports that two parts share before it starts. Who listens at a port is asked when rldoctor runs: it may
+    be this very cluster. That Ray did not start is its own word. Why stands in ``raylet.out`` and ``gcs_server.out`` of
+    the session.
 
 The fix and its cost
     Stop what an earlier run left, and put Ray's folder on a local disk under a short path.
@@ -16,12 +21,16 @@ The fix and its cost
 References
     https://docs.ray.io/en/latest/ray-core/starting-ray.html
     https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html
-    ``ray/_private/services.py``, ``ray/_private/node.py``, ``ray/scripts/scripts.py``
+    ``ray/_private/services.py``, ``ray/_private/node.py``, ``ray/scripts/scripts.py``, ``ray/_private/parameter.py``
 """
 
 from __future__ import annotations
 
-from rldoctor.api import Check, Fix
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, Reach, RolloutPlan, Severity, plan_of
 
 check = Check("RLD611", "ray-start-failed", __doc__, before=("RLD603",))
 
@@ -36,6 +45,118 @@ _LOCAL = Fix(
 )
 _STOP = Fix(title="stop what an earlier run left on this node", commands=("ray stop --force",))
 
+_PORTS_URL = "https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations"
+# The option of `ray start` for each part, by the names that Ray's refusal has.
+_OPTIONS = {
+    "gcs": "--port",
+    "dashboard": "--dashboard-port",
+    "dashboard_agent_http": "--dashboard-agent-listen-port",
+    "dashboard_agent_grpc": "--dashboard-agent-grpc-port",
+    "runtime_env_agent": "--runtime-env-agent-port",
+    "metrics_export": "--metrics-export-port",
+    "client_server": "--ray-client-server-port",
+    "object_manager": "--object-manager-port",
+    "node_manager": "--node-manager-port",
+    "worker_ports": "--min-worker-port and --max-worker-port",
+}
+_HEAD = ("gcs", "dashboard")
+
+
+@check.declared(needs=["plan.ray.ports"])
+def ports_of_ray(case: Case) -> Iterator[Finding | Reach]:
+    """The ports of each node of Ray that the file starts, among themselves."""
+    plan = plan_of(case)
+    nodes = plan.value("ray.ports")
+    for node in nodes:
+        yield from _refused(plan, node)
+    yield Reach(f"{len(nodes)} times ray start: no port has two parts of Ray")
+
+
+def _refused(plan: RolloutPlan, node: dict[str, Any]) -> Iterator[Finding]:
+    first, last = node["ports"].get("worker_ports", (0, 0))
+    if last and last <= first:
+        yield check.finding(
+            f"the ports of Ray's workers end at {last}, before they begin at {first}: ray start refuses that",
+            evidence=(_at(plan, node, "worker_ports"),),
+            fixes=(Fix(title=f"let them end higher: --max-worker-port={first + 10000}"),),
+            url=_PORTS_URL,
+        )
+        return
+    for (one, its), (other, theirs) in combinations(node["ports"].items(), 2):
+        port = max(its[0], theirs[0])
+        if port > min(its[1], theirs[1]):
+            continue
+        part = other if one == "worker_ports" else one
+        yield check.finding(
+            f"{_OPTIONS[part]} {port} is "
+            + ("among the ports of Ray's workers" if "worker_ports" in (one, other) else f"{_OPTIONS[other]} as well")
+            + ": ray start refuses ports that two parts of Ray share",
+            evidence=(_at(plan, node, one), _at(plan, node, other)),
+            fixes=(
+                Fix(
+                    title=f"give {_OPTIONS[part]} a port that no other part has, outside "
+                    + (f"{first} to {last}" if last else "the workers' range")
+                ),
+            ),
+            url=_PORTS_URL,
+        )
+    room, cores = last - first + 1, node["cores"]
+    if last and cores and room < cores:
+        yield check.finding(
+            f"Ray's workers have {room} ports on a node that is told to have {cores} cores: each worker, actor and "
+            "driver takes one, and what comes after the last cannot start",
+            severity=Severity.WARNING,
+            evidence=(_at(plan, node, "worker_ports"),),
+            fixes=(Fix(title=f"let the range hold them several times over: --max-worker-port={first + 10000}"),),
+            url=_PORTS_URL,
+        )
+
+
+@check.declared(needs=["plan.ray.ports", "host.listening_ports"])
+def ports_of_the_host(case: Case) -> Iterator[Finding | Reach]:
+    """The ports at which the head and its dashboard listen, on this host."""
+    plan, taken = plan_of(case), case.host.listening_ports if case.host is not None else ()
+    heads = [node for node in plan.value("ray.ports") if node["here"] and "gcs" in node["ports"]]
+    if len(heads) != 1:
+        raise NotApplicable("the file starts no head of Ray on this host, or several")
+    (head,) = heads
+    busy = [part for part in _HEAD if head["ports"].get(part, (0,))[0] in taken]
+    if not busy:
+        yield Reach("the ports of Ray's head are free on this host")
+        return
+    named = " and ".join(f"{_OPTIONS[part]} {head['ports'][part][0]}" for part in busy)
+    yield check.finding(
+        f"a process on this host listens already where Ray's head is to: {named}",
+        severity=Severity.WARNING,
+        evidence=tuple(_at(plan, head, part) for part in busy),
+        fixes=(_STOP, Fix(title="or start this one at ports of its own: ray start --head --port=6380 ...")),
+        url=_PORTS_URL,
+    )
+
+
+def _at(plan: RolloutPlan, node: dict[str, Any], part: str) -> Evidence:
+    first, last = node["ports"][part]
+    text = f"{_OPTIONS[part]}: {first}" + (f" to {last}" if last != first else "")
+    return Evidence(text=text, source=plan.file, line=node["line"])
+
+
+check.signature(
+    "that is used by other components",
+    pattern=r"Ray component (?P<part>\w+) is trying to use a port number (?P<port>\d+) that is used by other",
+    says="two parts of Ray are to have port {port} ({part} and another)",
+    fixes=(
+        Fix(
+            title="give the parts whose ports are drawn at random ports outside the range of the workers (10002 to "
+            "19999 where no other is named)",
+            commands=(
+                "ray start ... --dashboard-agent-grpc-port=20001 --runtime-env-agent-port=20002 "
+                "--metrics-export-port=20003",
+            ),
+        ),
+        Fix(title="and the head a port outside that range, too (--port=6379)"),
+    ),
+    url=_PORTS_URL,
+)
 check.signature(
     "while waiting for node to startup",
     "The current node timed out during startup",

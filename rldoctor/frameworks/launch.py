@@ -36,7 +36,8 @@ class Launch:
     a ``=``; ``refused`` are values that its launchers do not take; ``trees`` are the YAML files
     that it names, as far as they were read; ``beside`` are the launches that were
     started in the background before it, and that nobody has waited for. A ``conditional`` one runs only in a case that
-    reading does not tell."""
+    reading does not tell. ``where`` names the machines and pods that it is handed to, None for one that only the run
+    tells; one with ``own_ports`` is in a container whose ports are its own."""
 
     file: str
     line: int
@@ -53,6 +54,8 @@ class Launch:
     background: bool = False
     conditional: bool = False
     beside: list[Launch] = field(default_factory=list)
+    where: tuple[str | None, ...] = ()
+    own_ports: bool = False
     notes: list[Note] = field(default_factory=list)
     cut_off: list[UnknownOption] = field(default_factory=list)
     refused: list[RefusedValue] = field(default_factory=list)

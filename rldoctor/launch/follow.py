@@ -244,6 +244,10 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
                 if name.startswith("scheduler."):
                     continue  # the step that starts Ray is not the one that starts the run
                 earlier = reader.shared.get(name)
+                if name == "ray.ports":
+                    here = not program.where and not program.own_ports
+                    started = [{"line": command.line, "here": here, **node} for node in value.value]
+                    value = replace(value, value=[*(earlier.value if earlier else ()), *started])
                 if name in _RAY_PORTS and earlier is not None and earlier.value != value.value:
                     value = replace(value, value=None, unknown="the file starts Ray at several ports")
                 reader.shared[name] = replace(value, file=source.file, line=command.line)
@@ -257,6 +261,7 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
         elif program.text is not None or program.shell or (program.reads and command.stdin is not None):
             inner = list(_nested(source, reader, command, program, layer))
             for one in inner:
+                one.where, one.own_ports = program.where + one.where, program.own_ports or one.own_ports
                 one.beside += running
             running += inner if command.background else []
             yield from inner
@@ -509,6 +514,8 @@ def _command_launch(source: Source, reader: Reader, command: Command, program: P
         process=process,
         background=command.background,
         conditional=command.conditional,
+        where=program.where,
+        own_ports=program.own_ports,
         notes=[Note(text=text, file=file, line=command.line) for text in program.notes],
         refused=program.refused,
     )

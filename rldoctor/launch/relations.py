@@ -28,22 +28,48 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
     of = {id(launch): plan for launch, plan in zip(launches, plans, strict=True)}
     done: list[RolloutPlan] = []
     for launch, plan in zip(launches, plans, strict=True):
-        others = [of[id(other)] for other in launch.beside if id(other) in of]
-        listed = [_seen(other) for other in others if other.role == plan.role in ("trainer", "server")]
+        if launch.where or launch.own_ports:
+            elsewhere = Setting(value=True, source=Source.DERIVED, how="what the command is handed to")
+            plan = replace(plan, settings={**plan.settings, "process.own_ports": elsewhere})
+        beside = [other for other in launch.beside if _share_a_host(launch, other)]
+        others = [(other, of[id(other)]) for other in beside if id(other) in of]
+        listed = [_seen(its, other) for other, its in others if its.role == plan.role in ("trainer", "server")]
         if plan.role == "trainer":
-            unclaimed = (other for other in launch.beside if id(other) not in of)
+            unclaimed = (other for other in beside if id(other) not in of)
             listed += [_ranks(other) for other in unclaimed if "process.launcher" in other.process]
+        if launch.own_ports:
+            listed = [{**seen, **_NO_PORTS} for seen in listed]
         place = _server_place(plan)
         listed = [{**seen, "shares_server": place is not None and seen.get("server") == place} for seen in listed]
         if plan.role == "trainer" and not _has_its_devices_alone(plan):
             listed = [{**seen, "share": None} for seen in listed]
-        beside = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
-        done.append(replace(plan, settings={**plan.settings, "process.beside": beside}) if listed else plan)
+        value = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
+        done.append(replace(plan, settings={**plan.settings, "process.beside": value}) if listed else plan)
     return done
+
+
+def _share_a_host(one: Launch, other: Launch) -> bool:
+    """Whether both are known to run on one machine."""
+    if None in one.where or None in other.where or one.where != other.where:
+        return False
+    return not (_of_some_nodes(one) or _of_some_nodes(other))
+
+
+def _of_some_nodes(launch: Launch) -> bool:
+    """Whether the scheduler chooses which nodes of its job a step runs on."""
+    asked = launch.process.get("scheduler.step_nodes")
+    job = launch.process.get("scheduler.nodes")
+    if asked is None or launch.where:
+        return False
+    return job is None or job.value is None or job.value != asked.value
 
 
 # How the ranks of a launch meet.
 _MEETING = ("launcher", "master_port", "standalone", "rdzv_backend", "nnodes")
+
+
+# Of a launch in a container of its own.
+_NO_PORTS = {**dict.fromkeys(_MEETING), "port": None}
 
 
 def _meeting(settings: Mapping[str, Setting]) -> dict[str, Any]:
@@ -57,10 +83,11 @@ def _meeting(settings: Mapping[str, Setting]) -> dict[str, Any]:
 def _ranks(launch: Launch) -> dict[str, Any]:
     """What another launch needs to know of a program that no framework claims."""
     unknown = dict.fromkeys(("devices", "server", "share"))
-    return {"file": launch.file, "line": launch.line, **_meeting(launch.process), **unknown}
+    ports = _NO_PORTS if launch.own_ports else _meeting(launch.process)
+    return {"file": launch.file, "line": launch.line, **ports, **unknown}
 
 
-def _seen(plan: RolloutPlan) -> dict[str, Any]:
+def _seen(plan: RolloutPlan, launch: Launch) -> dict[str, Any]:
     """What another launch needs to know of it."""
     found = _meeting(plan.settings)
     found["devices"] = plan.value("placement.trainer_devices")
@@ -70,6 +97,8 @@ def _seen(plan: RolloutPlan) -> dict[str, Any]:
         found["server"] = _server_place(plan)
     if plan.role == "server" or _has_its_devices_alone(plan):
         found["share"] = plan.value("engine.gpu_memory_utilization")
+    if launch.own_ports:
+        found.update(_NO_PORTS)
     return {"file": plan.file, "line": plan.line, **found}
 
 

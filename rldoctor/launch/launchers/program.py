@@ -24,7 +24,9 @@ from rldoctor.records import dataclass
 class Program:
     """What runs once all launchers are taken off. ``text`` holds a shell text to be read in place of it (``bash
     -c``); ``shell`` says that ``script`` is one of a shell, ``reads`` that a shell reads its input (``bash -s``);
-    ``refused`` are values that a launcher does not take."""
+    ``refused`` are values that a launcher does not take; ``where`` names the machines and pods that the command is
+    handed to, None for one that only the run tells; ``own_ports`` says that it is in a container whose ports are its
+    own."""
 
     entry: str
     words: tuple[Word, ...]
@@ -37,6 +39,8 @@ class Program:
     shell: bool = False
     reads: bool = False
     python: bool = False
+    where: tuple[str | None, ...] = ()
+    own_ports: bool = False
 
 
 def module(program: Program, words: Sequence[Word]) -> bool:

@@ -114,6 +114,8 @@ CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot"
 # Those whose containers have a /dev/shm of their own, and what gives them another than its default.
 PRIVATE_MEMORY = frozenset({"docker", "podman", "nerdctl"})
 SHARED_MEMORY = re.compile(r"--shm-size|--ipc|--pod|/dev/shm|\$")
+# What gives a container the ports of its machine.
+HOSTS_PORTS = re.compile(r"^--net(?:work)?[ =]host\b")
 CONTAINER_FLAGS = frozenset(
     {
         "-d",
@@ -165,6 +167,18 @@ RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "
 RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
 # ray/_private/ray_constants.py DEFAULT_PORT
 RAY_PORT = 6379
+# The ports of `ray start` and what it takes where none is named (ray/scripts/scripts.py): of any node, and of a head.
+RAY_PORTS = {
+    "object_manager_port": ("object_manager", None),
+    "node_manager_port": ("node_manager", None),
+    "dashboard_port": ("dashboard", 8265),
+    "dashboard_agent_grpc_port": ("dashboard_agent_grpc", None),
+    "dashboard_agent_listen_port": ("dashboard_agent_http", 52365),
+    "runtime_env_agent_port": ("runtime_env_agent", None),
+    "metrics_export_port": ("metrics_export", None),
+    "ray_client_server_port": ("client_server", None),
+}
+RAY_WORKERS = {"min_worker_port": 10002, "max_worker_port": 19999}
 # Flags of the launchers that take no value, so that the script after them is not taken for one.
 FLAGS = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -30,10 +30,13 @@ from rldoctor.launch.launchers.tables import (
     DEEPSPEED,
     ENV_FILES,
     FLAGS,
+    HOSTS_PORTS,
     PRIVATE_MEMORY,
     RAY_PORT,
+    RAY_PORTS,
     RAY_START,
     RAY_SUBMIT,
+    RAY_WORKERS,
     REMOTE,
     SCREEN_VALUED,
     SHARED_MEMORY,
@@ -141,6 +144,7 @@ def _ray_start(program: Program, words: Sequence[Word]) -> None:
     caller's."""
     given = take(program, RAY_START, words, "")
     program.process["ray.started"] = Setting(value=True, how="ray start")
+    program.process["ray.ports"] = Setting(value=[_ray_ports(given)], how="ray start")
     if "head" in given:
         port = given.get("port")
         if port is None:
@@ -150,6 +154,24 @@ def _ray_start(program: Program, words: Sequence[Word]) -> None:
     elif "address" in given and (found := re.search(r":(\d+)$", given["address"].raw.strip("\"'"))):
         joined = replace(given["address"], value=int(found[1]))
         program.process["ray.joined_port"] = launcher_setting("ray.joined_port", joined)
+
+
+def _ray_ports(given: Mapping[str, Native]) -> dict[str, Any]:
+    """The ports of one node of Ray: of each part of it the first and the last; what cannot be read is left out."""
+
+    def number(option: str, default: int | None) -> int | None:
+        native = given.get(option)
+        if native is None:
+            return default
+        return int(native.value) if isinstance(native.value, str) and native.value.isdecimal() else None
+
+    ports = {part: number(option, default) for option, (part, default) in RAY_PORTS.items()}
+    ports["gcs"] = number("port", RAY_PORT) if "head" in given else None
+    found = {part: [port, port] for part, port in ports.items() if port}
+    first, last = (number(option, default) for option, default in RAY_WORKERS.items())
+    if first and last and "worker_port_list" not in given:
+        found["worker_ports"] = [first, last]
+    return {"cores": number("num_cpus", None), "ports": found}
 
 
 def _env(program: Program, file: str, files: Files) -> bool:
@@ -195,9 +217,12 @@ def _container(program: Program, file: str, files: Files) -> bool:
         return False
     runs = words[0].text == "run" and name in PRIVATE_MEMORY
     own, entered = runs, False
+    program.own_ports = program.own_ports or name in PRIVATE_MEMORY
     line, words = words[0].line, words[1:]
     while words and words[0].text.startswith("-"):
         text = words[0].text
+        if HOSTS_PORTS.search(" ".join(word.text for word in words[:2])):
+            program.own_ports = False
         own = own and not SHARED_MEMORY.search(" ".join(word.text for word in words[: 1 if "=" in text else 2]))
         _env_file(program, name, words, files)
         entered = entered or text.startswith("--entrypoint")
@@ -242,6 +267,7 @@ _ENV_ROW = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)")
 def _cluster(program: Program, file: str, files: Files) -> bool:
     """``kubectl exec POD -- COMMAND``"""
     start = next((index for index, word in enumerate(program.words) if word.text == "--"), None)
+    program.where += (_target(program.words[1:start]),)
     program.words = () if start is None else tuple(program.words[start + 1 :])
     return bool(program.words)
 
@@ -250,12 +276,19 @@ def _remote(program: Program, file: str, files: Files) -> bool:
     """What another machine's shell gets to read: the words after the machine's name, or the input."""
     valued, operands = REMOTE[PurePosixPath(program.words[0].text).name]
     words = _after_options(program.words[1:], valued)[operands:]
+    program.where += (_target(program.words[1 : len(program.words) - len(words)]),)
     if len(words) == 1:
         program.text, program.words = words[0], ()
         return False
     program.words = tuple(words)
     program.reads = not words
     return bool(words)
+
+
+def _target(words: Sequence[Word]) -> str | None:
+    """The machine that these words name, options and all; None where a variable does."""
+    known = all(isinstance(word.value, str) for word in words)
+    return " ".join(word.text for word in words) if known else None
 
 
 def _handed_text(program: Program, file: str, files: Files) -> bool:
@@ -328,6 +361,7 @@ def _srun(program: Program, file: str, files: Files) -> bool:
     line = program.words[0].line
     program.process["process.launcher"] = Setting(value="srun", file=file or None, line=line, key="srun")
     program.process.update(slurm.step(own, file))
+    program.where += slurm.chosen(own)
     program.words = tuple(rest)
     return bool(rest)
 

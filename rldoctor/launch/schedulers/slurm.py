@@ -114,7 +114,6 @@ def step(words: Sequence[Word], file: str) -> dict[str, Setting]:
     """What ``srun`` is told of the step that it starts."""
     asked = list(_options(_texts(words), "srun"))
     found = _settings(asked, file, "scheduler.step", "srun ")
-    chosen = next((one for one in asked if one.name in ("nodelist", "relative")), None)
     line = words[0].line if words else None
     group = next((one for one in asked if one.name in _GROUP), None)
     if group is not None:
@@ -122,8 +121,16 @@ def step(words: Sequence[Word], file: str) -> dict[str, Setting]:
         value = _whole(group.value)
         unknown = f"{group.value} is no single component" if value is None else None
         found["scheduler.component"] = replace(place, value=value, unknown=unknown)
-    found["scheduler.step"] = Setting(value="part" if chosen else "whole", file=file or None, line=line, key="srun")
+    reach = "part" if chosen(words) else "whole"
+    found["scheduler.step"] = Setting(value=reach, file=file or None, line=line, key="srun")
     return found
+
+
+def chosen(words: Sequence[Word]) -> tuple[str | None, ...]:
+    """The nodes that ``srun`` is told to start a step on: None for those that a variable names, empty where it may take
+    any."""
+    named = (one for one in _options(_texts(words), "srun") if one.name in ("nodelist", "relative"))
+    return tuple(None if "$" in one.value else f"{one.name} {one.value}" for one in named)
 
 
 def _settings(asked: Sequence[_Asked] | Iterator[_Asked], file: str, group: str, before: str) -> dict[str, Setting]:

@@ -12,6 +12,7 @@ from rldoctor_checks.devices.rendezvous import check
 from rldoctor.api import Outcome, Setting, Severity
 from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
+from tests.cases import host
 from tests.checks.launches import LaunchFile, finding, judged, launch, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
@@ -225,6 +226,54 @@ def test_two_servers_at_the_same_time_listen_at_one_port(tmp_path: Path, port: i
     assert [finding.message for finding in found if "listens at the same port 8000" in finding.message] == (
         [found[0].message] if fires else []
     )
+
+
+SERVE = "vllm serve m --port 8000"
+IN_BOTH = f"{{}} {SERVE} &\n{{}} {SERVE} &\nwait\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fires"),
+    [
+        ("", "", True),
+        ("ssh node1", "ssh node1", True),
+        ("ssh node1", "ssh node2", False),
+        ('ssh "$A"', 'ssh "$B"', False),
+        ("kubectl exec pod-a --", "kubectl exec pod-b --", False),
+        ("docker run -p 8000:8000 image", "docker run -p 8001:8000 image", False),
+        ("docker run --network host image", "docker run --network=host image", True),
+        ('srun -N1 -w "${nodes[0]}"', 'srun -N1 -w "${nodes[1]}"', False),
+        ("srun -N1 -w node1", "srun -N1 -w node1", True),
+        ("srun -N1 -n1", "srun -N1 -n1", False),
+    ],
+)
+def test_servers_of_two_machines_or_containers_may_have_one_port(
+    tmp_path: Path, first: str, second: str, fires: bool
+) -> None:
+    found = LaunchFile(tmp_path, IN_BOTH.format(first, second), {"vllm": "0.10.2"}).findings(check)
+    assert ["same port 8000" in one.message for one in found] == ([True] if fires else [])
+
+
+def test_launches_of_two_machines_may_meet_at_one_port(tmp_path: Path) -> None:
+    text = "for h in node1 node2; do\n  ssh $h torchrun --nproc_per_node 8 --master_port 29500 grpo.py &\ndone\nwait\n"
+    assert not LaunchFile(tmp_path, text, {"trl": "0.24.0"}).findings(check)
+
+
+@pytest.mark.parametrize(
+    ("serve", "taken", "fires"),
+    [
+        ("vllm serve m --port 8123", 8123, True),
+        ("vllm serve m", 8000, True),
+        ("vllm serve m --port 8123", 8000, False),
+        ("ssh node1 vllm serve m --port 8123", 8123, False),
+        ("docker run -p 9000:8123 image vllm serve m --port 8123", 8123, False),
+        ("swift rollout --model m --port 8123", 8123, False),
+    ],
+)
+def test_the_port_of_a_server_is_taken_on_this_host(tmp_path: Path, serve: str, taken: int, fires: bool) -> None:
+    (case,) = LaunchFile(tmp_path, serve + "\n", {"vllm": "0.10.2", "ms-swift": "3.9.0"}).cases()
+    found = judge_one(check, replace(case, host=host(listening_ports=(22, taken)))).findings
+    assert [f"at port {taken}" in one.message for one in found] == ([True] if fires else [])
 
 
 @pytest.mark.parametrize(

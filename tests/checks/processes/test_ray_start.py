@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from rldoctor_checks.processes.ray_start import check
 
+from rldoctor.judge import judge_one
+from tests.cases import host
+from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
@@ -68,8 +74,68 @@ def test_quiet(text: str) -> None:
             "process(276) have not registered within the timeout. The process is still alive, probably it's hanging",
             "pid 276",
         ),
+        (
+            "ValueError: Ray component metrics_export is trying to use a port number 15731 that is used by other "
+            "components.",
+            "port 15731",
+        ),
     ],
 )
 def test_what_clients_and_raylets_say(line: str, says: str) -> None:
     assert says in finding(check, f"{line}\n").message
     assert not findings(check, HEALTHY + f"{{'completion': '{line[:60]}'}}\n")
+
+
+STARTS = "{}\npython3 -m verl.trainer.main_ppo trainer.nnodes=1 actor_rollout_ref.model.path=m\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ("ray start --head --port=12345", "--port 12345 is among the ports of Ray's workers"),
+        ("ray start --head --dashboard-port 6379", "--dashboard-port 6379 is --port as well"),
+        (
+            "ray start --head --dashboard-agent-listen-port=8265",
+            "--dashboard-port 8265 is --dashboard-agent-listen-port as well",
+        ),
+        ("ray start --address=10.0.0.4:6379 --object-manager-port 12000", "--object-manager-port 12000 is among"),
+        ("ray start --head --min-worker-port 30000", "end at 19999, before they begin at 30000"),
+        ("ray start --head --min-worker-port 8000 --max-worker-port 9000", "--dashboard-port 8265 is among"),
+        ("ray start --head --num-cpus 64 --min-worker-port 20000 --max-worker-port 20010", "have 11 ports on a node"),
+    ],
+)
+def test_ports_that_ray_start_refuses_or_that_run_out(tmp_path: Path, start: str, says: str) -> None:
+    (found,) = LaunchFile(tmp_path, STARTS.format(start), {"verl": "0.7.0"}).findings(check)
+    assert says in found.message and found.evidence[0].line == 1
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "ray start --head",
+        "ray start --head --port=6380 --dashboard-port=8266 --num-cpus=64",
+        "ray start --head --port=$PORT --dashboard-port 6379",
+        "ray start --head --port=12345 --min-worker-port=20000 --max-worker-port=30000",
+        "ray start --head --port=12345 --worker-port-list=20000,20001",
+        "ray start --head --port=12345 --min-worker-port=0 --max-worker-port=0",
+        "ray start --address=10.0.0.4:12345",
+    ],
+)
+def test_ports_that_ray_takes(tmp_path: Path, start: str) -> None:
+    assert not LaunchFile(tmp_path, STARTS.format(start), {"verl": "0.7.0"}).findings(check)
+
+
+@pytest.mark.parametrize(
+    ("start", "taken", "fires"),
+    [
+        ("ray start --head", 6379, True),
+        ("ray start --head", 8265, True),
+        ("ray start --head", 22, False),
+        ("ray start --address=10.0.0.4:6379", 6379, False),
+        ("ssh node1 ray start --head", 6379, False),
+    ],
+)
+def test_a_port_of_the_head_is_taken_here(tmp_path: Path, start: str, taken: int, fires: bool) -> None:
+    (case,) = LaunchFile(tmp_path, STARTS.format(start), {"verl": "0.7.0"}).cases()
+    found = judge_one(check, replace(case, host=host(listening_ports=(taken,)))).findings
+    assert [str(taken) in one.message for one in found] == ([True] if fires else [])

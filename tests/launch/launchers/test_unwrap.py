@@ -75,7 +75,15 @@ def test_the_program_behind_its_launchers(text: str, entry: str, words: list[str
     ],
 )  # fmt: skip
 def test_what_a_launcher_settles(text: str, expected: dict[str, object]) -> None:
-    assert {name: setting.value for name, setting in program(text).process.items()} == expected
+    settled = {name: setting.value for name, setting in program(text).process.items() if name != "ray.ports"}
+    assert settled == expected
+
+
+def test_the_ports_of_a_node_of_ray() -> None:
+    head = program("ray start --head --num-cpus 8 --metrics-export-port 20001 --max-worker-port=$LAST")
+    ports = {"gcs": 6379, "dashboard": 8265, "dashboard_agent_http": 52365, "metrics_export": 20001}
+    (node,) = head.process["ray.ports"].value
+    assert node == {"cores": 8, "ports": {part: [port, port] for part, port in ports.items()}}
 
 
 def test_rays_runtime_environment_sets_variables() -> None:
