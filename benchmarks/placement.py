@@ -34,7 +34,7 @@ SINGLE: Nodes = ({"GPU": 8, "CPU": 24},)
 ROOMY: Nodes = ({"CPU": 16}, {"GPU": 8, "CPU": 64}, {"GPU": 8, "CPU": 64})
 THREE: Nodes = ({"CPU": 8}, {"GPU": 8, "CPU": 40}, {"GPU": 8, "CPU": 24}, {"GPU": 6, "CPU": 20})
 ODD: Nodes = ({"GPU": 2, "CPU": 6}, {"GPU": 3, "CPU": 9}, {"GPU": 5, "CPU": 30})
-PAIRS: Nodes = ({"CPU": 2}, *({"GPU": 2, "CPU": cores} for cores in (8, 8, 7, 5)))
+PAIRS: Nodes = ({"CPU": 2}, *({"GPU": 2, "CPU": cores} for cores in (8.0, 8.0, 7.0, 5.0)))
 NO_SPARE: Nodes = ({"GPU": 8, "CPU": 17}, {"GPU": 8, "CPU": 16})
 CLUSTERS = {
     "roomy": ROOMY, "two": TWO, "starved": STARVED, "uneven": UNEVEN, "small": SMALL, "single": SINGLE,
