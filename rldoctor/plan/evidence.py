@@ -13,6 +13,8 @@ from rldoctor.plan.vocabulary import plain
 
 # Behind a setting that nobody gave.
 DEFAULT = " (default)"
+# Between what a file has and what follows from it.
+HENCE = ", so "
 # Options with longer values are cited by the value that was read.
 _LONG = 120
 
@@ -65,10 +67,18 @@ def _text(plan: RolloutPlan, option: str, setting: Setting, name: str) -> str:
     if setting.source is Source.DERIVED and own and own[0].value != setting.value:
         stands = cite_given(replace(own[0], key=setting.key or own[0].key)).text
         return f"{stands}, taken for {_written(plan, option, setting)}{origin}"
+    if setting.source is Source.DERIVED and not own and (stood := _stood(plan, setting)) is not None:
+        return f"{cite_given(stood).text}{HENCE}{name} = {setting.value}{origin}"
     # A value inside a JSON text or a dictionary has names of its own.
     is_given = setting.source in (Source.GIVEN, Source.ENVIRONMENT)
     within = f" {'.'.join(setting.path)}" if setting.path and is_given else ""
     return f"{name}{within} = {_written(plan, option, setting)}{origin}"
+
+
+def _stood(plan: RolloutPlan, setting: Setting) -> Given | None:
+    """What the file has in the place from which a setting is derived."""
+    place = (setting.key, setting.file, setting.line)
+    return next((one for one in plan.given if (one.key, one.file, one.line) == place), None)
 
 
 def cite_given(one: Given) -> Evidence:

@@ -55,6 +55,12 @@ def test_evidence_quotes_the_file_where_the_framework_takes_a_value_for_another(
     assert line.text == "--vllm_mode colocate, taken for server (a server is named: ms-swift takes mode server)"
 
 
+def test_evidence_of_what_follows_from_a_setting_begins_with_the_files_own_text(plan: RolloutPlan) -> None:
+    derived = next(name for name, one in plan.settings.items() if one.source is Source.DERIVED and one.line == 3)
+    (line,) = cite(plan, derived)
+    assert line.text.startswith("data.max_response_length = 2048, so ") and line.line == 3
+
+
 def test_evidence_names_the_variable_inside_a_runtime_environment(tmp_path: Path) -> None:
     file = tmp_path / "train.sh"
     environment = '{"env_vars": {"NCCL_DEBUG": "INFO"}}'

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rldoctor.api import Evidence, Finding, Grade, Severity
 from rldoctor.report import words
 
 
@@ -25,3 +27,11 @@ def test_a_path_is_shown_as_one_would_type_it_here(
     (tmp_path / "job").mkdir()
     monkeypatch.chdir(tmp_path / here)
     assert words.shown_path(path.format(top=tmp_path)) == shown.format(top=tmp_path)
+
+
+def test_a_setting_is_not_told_beside_what_follows_from_it() -> None:
+    given = Evidence(text="data.max_response_length = 2048", source="run.sh", line=3)
+    hence = replace(given, text="data.max_response_length = 2048, so max_model_len = 2560 (prompt 512 + response 2048)")
+    elsewhere = replace(given, line=4)
+    finding = Finding("RLD203", "context-exceeded", Severity.ERROR, Grade.DECLARED, "too long", (given, hence))
+    assert words.untold(finding, (given, hence, elsewhere)) == [hence, elsewhere]
