@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import Evidence, Finding, Grade, Severity
+from rldoctor.api import Check, Evidence
 from rldoctor.report import words
 
 
@@ -33,5 +33,5 @@ def test_a_setting_is_not_told_beside_what_follows_from_it() -> None:
     given = Evidence(text="data.max_response_length = 2048", source="run.sh", line=3)
     hence = replace(given, text="data.max_response_length = 2048, so max_model_len = 2560 (prompt 512 + response 2048)")
     elsewhere = replace(given, line=4)
-    finding = Finding("RLD203", "context-exceeded", Severity.ERROR, Grade.DECLARED, "too long", (given, hence))
+    finding = Check("RLD203", "too-long", "").finding("too long", evidence=(given, hence))
     assert words.untold(finding, (given, hence, elsewhere)) == [hence, elsewhere]
