@@ -68,8 +68,9 @@ _IN_WORDS = tuple(
         rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
         # user/password: bot/secret
         rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
-        # login as bot / secret
-        rf"\b(?i:log(?:ged|ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
+        # login as bot / secret failed; what somebody is logged in as may be followed by a team, or a role.
+        rf"\b(?i:log(?:ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}"
+        r"[ ](?:was[ ])?(?:failed|rejected|denied|refused)",
         # ssh bot@host (password secret)
         rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
         r"(?P<value>[^\s()\"'`]{4,256})\)",

@@ -162,6 +162,8 @@ the login page (password reset)
 auth error for model:7b-instruct@main
 docker:dind login failed
 verl:0.5.0 auth failed
+INFO auth: user ada logged in as ada / team rl
+login as admin / root with sudo
 basic auth: user:password
 auth: ["read", "write"]
 parser.add_argument("--user", "password", "help")

@@ -70,9 +70,6 @@ def server_mode(applicability: Applicability) -> Fix:
 
 
 NO_SERVER = Fix(title="or, where the colocated engine is meant, take out the server's host, port or URL")
-SYNCHRONOUS = Fix.safe(
-    "generate synchronously", {"rollout.async": False}, side_effects="generation and training no longer overlap"
-)
 
 
 DYNAMIC = "batch.dynamic"
