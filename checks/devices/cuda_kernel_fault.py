@@ -109,6 +109,8 @@ check.signature(
         r"Xid \(PCI:(?P<device>[\w:.]+)\): (?P<number>\d+)",
         r"device handle for GPU ?(?P<lost>[0-9A-Fa-f:.]{7,20}): (?P<why>[^\n]{1,60})",
     ),
+    # A count of them that is none.
+    unless=("encountered: 0", "encountered = 0"),
     says="a GPU failed[[: Xid {number} on {device}]][[: {lost} does not answer ({why})]]",
     fixes=(
         Fix(

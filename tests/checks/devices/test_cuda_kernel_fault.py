@@ -81,6 +81,10 @@ def test_a_device_that_is_gone(text: str, says: str) -> None:
     assert finding(check, text).message == says
 
 
+def test_a_count_of_errors_that_is_none_is_no_fault() -> None:
+    assert findings(check, "node health: uncorrectable ECC error encountered: 0\n") == []
+
+
 def test_a_corrected_error_of_the_bus_is_no_fault() -> None:
     text = (
         "[  +0.000316] pcieport 0000:00:03.0: AER: Corrected error received: 0000:00:03.0\n"

@@ -383,6 +383,11 @@ def test_what_ends_a_run_from_outside(line: str, says: str) -> None:
     assert found.fixes
 
 
+def test_a_job_that_started_late_and_ended_well_has_started() -> None:
+    late = "Job supervisor actor failed to start within 900.0 seconds.\n"
+    assert findings(check, f"{late}{STEPS}Training completed.\n") == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -53,6 +53,7 @@ check.signature(
 check.signature(
     "Job supervisor actor failed to start within ",
     pattern=r"failed to start within (?P<limit>[\d.]+) ?s",
+    when=lambda case, event: not event.finished,
     says="Ray found no place for the job's entry point within {limit} s: the job has not started",
     fixes=(
         Fix(
