@@ -56,7 +56,8 @@ class RLDoctorCallback:
         if getattr(state, "is_world_process_zero", True):
             why = self.guard.take(logs, int(state.global_step), _completions(self.trainer))
         if self.guard.stop and _agreed(bool(why), args):
-            if why:
+            # transformers logs once more when it has stopped.
+            if why and not control.should_training_stop:
                 logger.error("%s", why)
             control.should_training_stop = True
 

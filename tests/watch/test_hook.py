@@ -108,6 +108,8 @@ for step in range(1, 31):
         "frac_reward_zero_std": 0.0 if reward else 1.0, "epoch": step / 100,
     })
     if control.should_training_stop:
+        # What transformers logs of the whole run.
+        callback.on_log(None, SimpleNamespace(global_step=step), control, {"train_loss": 0.1})
         break
 """
 RUNS = {
@@ -150,6 +152,12 @@ def test_a_sick_run_is_ended_where_that_is_asked_for(name: str, tmp_path: Path) 
     assert "rldoctor stops this run: " in said
     # A logger has no other way to end a run than to raise.
     assert status == (1 if name in ("verl", "easyr1") else 0)
+
+
+@pytest.mark.parametrize("name", ["swift-3", "swift-4"])
+def test_that_a_run_is_ended_is_said_once_though_its_trainer_logs_again(name: str, tmp_path: Path) -> None:
+    _, _, said = run(tmp_path, name, "sick", RLDOCTOR_STOP="10")
+    assert said.count("rldoctor stops this run: ") == 1
 
 
 @pytest.mark.parametrize("name", RUNS)
