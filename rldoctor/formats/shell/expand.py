@@ -146,8 +146,11 @@ class Expander:
             # The grammar takes an escaped blank at the beginning of a word for no part of it.
             yield self.piece(" ", self.line(node))
         for index, piece in enumerate(self.pieces(node)):
-            argument = node.parent is not None and node.parent.type in ("command", "file_redirect")
-            yield self.at_home(piece, argument) if bare and index == 0 else piece
+            if bare and index == 0:
+                # The tree finds a parent by going down from its root: asked for every word that takes the square.
+                argument = node.parent is not None and node.parent.type in ("command", "file_redirect")
+                piece = self.at_home(piece, argument)
+            yield piece
 
     def at_home(self, piece: Piece, argument: bool = False) -> Piece:
         """A word's first part with a tilde at its beginning, of an ``argument`` also behind ``name=``, replaced by the
