@@ -81,6 +81,17 @@ def test_one_wrong_answer_is_one_finding(number: int, got: dict[str, Any], code:
     assert finding.code == code and words in finding.message
 
 
+def test_one_draw_past_a_stop_is_no_min_tokens_that_is_ignored() -> None:
+    late = {"token_ids": [6, 6, 6, 6, 5]}
+    again = row("min_tokens", 3, [6, 6, 6, 5], "stop")
+    rows = healthy()
+    rows[5]["got"].update(late)
+    assert findings(case([*rows, again])) == []
+    again["got"].update(late)
+    (finding,) = findings(case([*rows, again]))
+    assert finding.code == "RLD219" and "min_tokens" in finding.message
+
+
 def test_a_grammar_that_breaks_off_is_an_error_for_those_who_ask_for_one() -> None:
     """vLLM 0.26, where generation_config.json names a second end."""
     rows = [*healthy(), text_row("structured_outputs", {"choice": ["AB"]}, "AB", token_ids=[65], finish_reason="error")]

@@ -13,11 +13,16 @@ def one_late(llm: Any) -> None:
     generate = llm.generate
     before: list[Any] = [None]
 
+    def previous(request: Any) -> Any:
+        if request is None:
+            return None
+        before.append(request)
+        return before[-2]
+
     def late(*given: Any, lora_request: Any = None, **named: Any) -> Any:
-        if lora_request is not None:
-            before.append(lora_request)
-            lora_request = before[-2]
-        return generate(*given, lora_request=lora_request, **named)
+        several = isinstance(lora_request, list)
+        asked = [previous(one) for one in lora_request] if several else previous(lora_request)
+        return generate(*given, lora_request=asked, **named)
 
     changes.put(llm, "generate", late)
 

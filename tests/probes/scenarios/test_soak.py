@@ -95,9 +95,9 @@ def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: Callable[..., C
     ):
         assert any(lost in message for message in found), (lost, found)
     (blocks,) = [message for message in found if "KV blocks" in message]
-    # One of twelve requests loses a block; the request at the end of a window counts, too, and on a slow machine a
-    # window is a single cycle.
-    assert 0.7 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 1.5
+    # One of twelve requests loses a block; the fixed requests at the end of a window count, too, and on a slow machine
+    # a window is a single cycle.
+    assert 0.7 < float(blocks.rpartition("under traffic: ")[2].split()[0]) < 2
 
 
 def fixed(drawn: int = 0) -> dict[str, Any]:
