@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rldoctor.case import Gpu, Gpus
-from rldoctor.expressions import expression
-from rldoctor.logs.reveals import Reveal
+from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
 _NAME, _COUNT, _GIB, _MIB, _DRIVER, _CUDA, _CUDA_NUMBER = (
@@ -17,36 +16,32 @@ _ROW, _MOST_ROWS = "gpus.row ", 16
 _OF_NVIDIA = r"(?:NVIDIA|Tesla|GeForce|Quadro) ?[\w -]{1,60}?"
 
 
-def _reveal(literal: str, pattern: str, what: str) -> Reveal:
-    return Reveal(literal, expression(pattern), what)
-
-
 # nvidia-smi's table and its list, torch's collect_env; NCCL's and torch's number of the CUDA that a driver serves;
 # unsloth's banner, AReaL's first line, verl's scripts/diagnose.py; torch's own words where memory is short.
 DEVICES: tuple[Reveal, ...] = (
-    _reveal("| NVIDIA-SMI ", r"\| NVIDIA-SMI [\d.]+ +(?:Driver|KMD) Version: (\d[\d.]+)", _DRIVER),
-    _reveal("| NVIDIA-SMI ", r"CUDA (?:UMD )?Version: (\d+\.\d+)", _CUDA),
+    reveal("| NVIDIA-SMI ", r"\| NVIDIA-SMI [\d.]+ +(?:Driver|KMD) Version: (\d[\d.]+)", _DRIVER),
+    reveal("| NVIDIA-SMI ", r"CUDA (?:UMD )?Version: (\d+\.\d+)", _CUDA),
     *(
-        _reveal(f"|{number:>4}  ", rf"^\|{number:>4}  ({_OF_NVIDIA})\s+(?:On|Off|N/A)\s*\|", f"{_ROW}{number}")
+        reveal(f"|{number:>4}  ", rf"^\|{number:>4}  ({_OF_NVIDIA})\s+(?:On|Off|N/A)\s*\|", f"{_ROW}{number}")
         for number in range(_MOST_ROWS)
     ),
-    _reveal("MiB / ", r"\|\s*\d+MiB / +(\d{4,7})MiB\s*\|", _MIB),
+    reveal("MiB / ", r"\|\s*\d+MiB / +(\d{4,7})MiB\s*\|", _MIB),
     *(
-        _reveal(f"GPU {number}: ", rf"(?:^|: )GPU {number}: ({_OF_NVIDIA})(?: \(UUID: |$)", f"{_ROW}{number}")
+        reveal(f"GPU {number}: ", rf"(?:^|: )GPU {number}: ({_OF_NVIDIA})(?: \(UUID: |$)", f"{_ROW}{number}")
         for number in range(_MOST_ROWS)
     ),
-    _reveal("Nvidia driver version: ", r"^Nvidia driver version: (\d[\d.]+)$", _DRIVER),
-    _reveal("cudaDriverVersion ", r"\bcudaDriverVersion (\d{5})\b", _CUDA_NUMBER),
-    _reveal("driver on your system is too old (found version ", r"too old \(found version (\d{5})\)", _CUDA_NUMBER),
-    _reveal(". Num GPUs = ", rf"({_OF_NVIDIA})\. Num GPUs = \d", _NAME),
-    _reveal(". Num GPUs = ", r"\. Num GPUs = (\d{1,2})\.", _COUNT),
-    _reveal(". Num GPUs = ", r"\. Max memory: (\d[\d.]+) GB\.", _GIB),
-    _reveal("Detected CUDA device: ", rf"Detected CUDA device: ({_OF_NVIDIA})$", _NAME),
-    _reveal("GPU Count", r"^GPU Count\s*: (\d{1,2})$", _COUNT),
-    _reveal("Type    : NVIDIA ", rf"^GPU \d{{1,2}}\s+Type\s+: ({_OF_NVIDIA})$", _NAME),
-    _reveal("has a total capacity of ", r"\bGPU \d+ has a total capacity of (\d[\d.]+) GiB", _GIB),
+    reveal("Nvidia driver version: ", r"^Nvidia driver version: (\d[\d.]+)$", _DRIVER),
+    reveal("cudaDriverVersion ", r"\bcudaDriverVersion (\d{5})\b", _CUDA_NUMBER),
+    reveal("driver on your system is too old (found version ", r"too old \(found version (\d{5})\)", _CUDA_NUMBER),
+    reveal(". Num GPUs = ", rf"({_OF_NVIDIA})\. Num GPUs = \d", _NAME),
+    reveal(". Num GPUs = ", r"\. Num GPUs = (\d{1,2})\.", _COUNT),
+    reveal(". Num GPUs = ", r"\. Max memory: (\d[\d.]+) GB\.", _GIB),
+    reveal("Detected CUDA device: ", rf"Detected CUDA device: ({_OF_NVIDIA})$", _NAME),
+    reveal("GPU Count", r"^GPU Count\s*: (\d{1,2})$", _COUNT),
+    reveal("Type    : NVIDIA ", rf"^GPU \d{{1,2}}\s+Type\s+: ({_OF_NVIDIA})$", _NAME),
+    reveal("has a total capacity of ", r"\bGPU \d+ has a total capacity of (\d[\d.]+) GiB", _GIB),
 )
-TERMS = frozenset(reveal.what for reveal in DEVICES)
+TERMS = frozenset(one.what for one in DEVICES)
 
 
 def devices(pieces: Sequence[Slice]) -> Gpus | None:
@@ -77,7 +72,7 @@ def devices(pieces: Sequence[Slice]) -> Gpus | None:
 def _said(pieces: Sequence[Slice]) -> Iterator[tuple[str, str]]:
     for piece in pieces:
         for number, what, value in piece.record.devices:
-            if piece.first <= number <= piece.last:
+            if number in piece:
                 yield what, value
 
 

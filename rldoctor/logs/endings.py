@@ -133,7 +133,7 @@ def _begun(pieces: Sequence[Slice], at: int | None) -> bool:
 def _lines(pieces: Sequence[Slice]) -> Iterator[tuple[Slice, int, Line]]:
     for piece in pieces:
         for number, line in piece.record.tail:
-            if piece.first <= number <= piece.last:
+            if number in piece:
                 yield piece, number, line
 
 

@@ -83,7 +83,7 @@ def _groups(
         hits = piece.record.hits.get(index)
         group = None
         for event in hits.kept if hits is not None else ():
-            if event.quoted or not piece.first <= event.number <= piece.last:
+            if event.quoted or event.number not in piece:
                 continue
             raw = piece.record.tokens.get(event.token) if event.token is not None else None
             ended = id(raw) in fatal if raw is not None else (id(piece.record), event.number) in fatal_lines

@@ -168,6 +168,6 @@ def _versions(slices: Sequence[Slice], frames: Sequence[Frame]) -> dict[str, str
     found = versions_in_frames(frames)
     for piece in slices:
         for number, what, version in piece.record.versions:
-            if piece.first <= number <= piece.last:
+            if number in piece:
                 found[what] = version
     return found

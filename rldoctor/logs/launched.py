@@ -33,12 +33,7 @@ def launched(pieces: Sequence[Slice], case: Case, framework: str | None) -> Roll
     """The plan of the launch that a run's logs show, in the words of its framework; None where they show none.
 
     Every setting has the line of the log that tells it. ``framework`` is the one whose code was seen to run."""
-    reported = [
-        (piece.record.name, text)
-        for piece in pieces
-        for text in piece.record.printed
-        if piece.first <= text.number <= piece.last
-    ]
+    reported = [(piece.record.name, text) for piece in pieces for text in piece.record.printed if text.number in piece]
     variables = dict(_variables(reported))
     whole = _whole(reported, case, variables)
     engine = _engine(reported)

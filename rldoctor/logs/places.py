@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rldoctor.expressions import expression
-from rldoctor.logs.reveals import Reveal
+from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
 NODE, ATTEMPT = "node", "attempt"
@@ -13,11 +12,11 @@ CANCELLED = " CANCELLED AT "
 
 
 def _node(literal: str, pattern: str) -> Reveal:
-    return Reveal(literal, expression(pattern), NODE)
+    return reveal(literal, pattern, NODE)
 
 
 def _attempt(literal: str, pattern: str) -> Reveal:
-    return Reveal(literal, expression(pattern), ATTEMPT)
+    return reveal(literal, pattern, ATTEMPT)
 
 
 _TASKS_END = (
@@ -110,16 +109,16 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
     tasks = _BEFORE_CANCELLED
     attempt: int | None = None
     for piece in pieces:
-        for number, reveal, value in piece.record.places:
+        for number, matched, value in piece.record.places:
             if number > piece.last:
                 break
-            if reveal.what == ATTEMPT:
+            if matched.what == ATTEMPT:
                 left, _, most = value.partition("/")
                 attempt = int(most) - int(left) + 1 if most else int(value)
             elif number >= piece.first:
-                order = _ORDER[reveal.pattern]
+                order = _ORDER[matched.pattern]
                 tasks = _AFTER if order == _ENDED else tasks
-                nodes.append((tasks if reveal.pattern in _OF_TASKS else order, value))
+                nodes.append((tasks if matched.pattern in _OF_TASKS else order, value))
     first = min((order for order, _ in nodes), default=None)
     named = list(dict.fromkeys(value for order, value in nodes if order == first))
     # Several may be named by one summary: whose failure was the first, its end says.

@@ -22,7 +22,8 @@ class Reveal:
     what: str
 
 
-def _reveal(literal: str, pattern: str, what: str) -> Reveal:
+def reveal(literal: str, pattern: str, what: str) -> Reveal:
+    """One whose pattern is compiled when it is first asked for."""
     return Reveal(literal, expression(pattern), what)
 
 
@@ -30,23 +31,23 @@ def _reveal(literal: str, pattern: str, what: str) -> Reveal:
 # what `pip list`, `collect_env` or their own banners say.
 REVEALS: tuple[Reveal, ...] = (
     # vllm/distributed/parallel_state.py
-    _reveal("distributed_init_method=", r"\bworld_size=\d+ rank=(\d{1,6}) ", "rank"),
-    _reveal("distributed_init_method=", r"\brank=(\d{1,6}) local_rank=", "rank"),
-    _reveal("LLM engine (v", rf"LLM engine \(v{V}\)", "vllm"),
-    _reveal("vLLM API server version ", rf"vLLM API server version {V}", "vllm"),
-    _reveal("NCCL version ", rf"NCCL version {V}", "nccl"),
-    _reveal("vLLM is using nccl==", rf"vLLM is using nccl=={V}", "nccl"),
-    _reveal("PyTorch version", rf"PyTorch version\s*[:=]?\s*{V}", "torch"),
-    _reveal("torch version", rf"torch version\s*[:=.]*\s*{V}", "torch"),
-    _reveal("transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
-    _reveal("Transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
-    _reveal('"transformers_version"', rf"transformers_version\"\s*:\s*\"{V}", "transformers"),
-    _reveal("deepspeed info", rf"deepspeed info \.+ {V}", "deepspeed"),
-    _reveal("DeepSpeed info: version=", rf"DeepSpeed info: version={V}", "deepspeed"),
-    _reveal("Ray version", rf"Ray version\s*[:=]?\s*{V}", "ray"),
-    _reveal("vllm version", rf"vllm version\s*[:=]?\s*{V}", "vllm"),
-    _reveal("vLLM version", rf"vLLM version\s*[:=]?\s*{V}", "vllm"),
-    *(_reveal(*row) for framework in trainers() for row in framework.words.versions),
+    reveal("distributed_init_method=", r"\bworld_size=\d+ rank=(\d{1,6}) ", "rank"),
+    reveal("distributed_init_method=", r"\brank=(\d{1,6}) local_rank=", "rank"),
+    reveal("LLM engine (v", rf"LLM engine \(v{V}\)", "vllm"),
+    reveal("vLLM API server version ", rf"vLLM API server version {V}", "vllm"),
+    reveal("NCCL version ", rf"NCCL version {V}", "nccl"),
+    reveal("vLLM is using nccl==", rf"vLLM is using nccl=={V}", "nccl"),
+    reveal("PyTorch version", rf"PyTorch version\s*[:=]?\s*{V}", "torch"),
+    reveal("torch version", rf"torch version\s*[:=.]*\s*{V}", "torch"),
+    reveal("transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
+    reveal("Transformers version", rf"[Tt]ransformers version\s*[:=]?\s*{V}", "transformers"),
+    reveal('"transformers_version"', rf"transformers_version\"\s*:\s*\"{V}", "transformers"),
+    reveal("deepspeed info", rf"deepspeed info \.+ {V}", "deepspeed"),
+    reveal("DeepSpeed info: version=", rf"DeepSpeed info: version={V}", "deepspeed"),
+    reveal("Ray version", rf"Ray version\s*[:=]?\s*{V}", "ray"),
+    reveal("vllm version", rf"vllm version\s*[:=]?\s*{V}", "vllm"),
+    reveal("vLLM version", rf"vLLM version\s*[:=]?\s*{V}", "vllm"),
+    *(reveal(*row) for framework in trainers() for row in framework.words.versions),
 )
 
 # Those of a framework over another before that one, in whose folders its own files may lie.

@@ -25,17 +25,21 @@ class Slice:
     last: int
     sure: bool = True
 
+    def __contains__(self, number: int) -> bool:
+        """Whether a line of the file is one of these."""
+        return self.first <= number <= self.last
+
     @property
     def exceptions(self) -> list[RawException]:
-        return [e for e in self.record.exceptions if self.first <= e.number <= self.last]
+        return [e for e in self.record.exceptions if e.number in self]
 
     @property
     def deaths(self) -> list[RawDeath]:
-        return [d for d in self.record.deaths if self.first <= d.number <= self.last]
+        return [d for d in self.record.deaths if d.number in self]
 
     @property
     def summaries(self) -> list[FailedFirst]:
-        return [reported for reported in self.record.summaries if self.first <= reported.line <= self.last]
+        return [reported for reported in self.record.summaries if reported.line in self]
 
     def is_shutting_down(self, number: int) -> bool:
         """Whether somebody had asked a server to end before this line."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rldoctor.expressions import expression
-from rldoctor.logs.reveals import Reveal
+from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 from rldoctor.plan.model import Setting, Source
 
@@ -13,23 +12,19 @@ _NODES, _EACH, _ALL = "process.nnodes", "process.nproc", "process.total"
 _SAID = "the launcher's own line says so"
 
 
-def _world(literal: str, pattern: str, what: str) -> Reveal:
-    return Reveal(literal, expression(pattern), what)
-
-
 # torch/distributed/launcher/api.py, of a launch that may not grow; deepspeed/launcher/launch.py; the state that
 # accelerate prints; Lightning; prime-rl.
 WORLD: tuple[Reveal, ...] = (
-    _world("max_nodes        ", r"^\s*max_nodes\s+: (\d{1,5})$", _NODES),
-    _world("nproc_per_node   ", r"^\s*nproc_per_node\s+: (\d{1,4})$", _EACH),
-    _world("num_local_procs=", r"\bnnodes=(\d{1,5}), num_local_procs=\d", _NODES),
-    _world("num_local_procs=", r"\bnnodes=\d{1,5}, num_local_procs=(\d{1,4})\b", _EACH),
-    _world("dist_world_size=", r"^dist_world_size=(\d{1,6})$", _ALL),
-    _world("Num processes: ", r"^Num processes: (\d{1,6})$", _ALL),
-    _world("Starting with ", r"^All distributed processes registered\. Starting with (\d{1,6}) processes$", _ALL),
-    _world("World(world_size=", r"\bWorld\(world_size=(\d{1,6}),", _ALL),
+    reveal("max_nodes        ", r"^\s*max_nodes\s+: (\d{1,5})$", _NODES),
+    reveal("nproc_per_node   ", r"^\s*nproc_per_node\s+: (\d{1,4})$", _EACH),
+    reveal("num_local_procs=", r"\bnnodes=(\d{1,5}), num_local_procs=\d", _NODES),
+    reveal("num_local_procs=", r"\bnnodes=\d{1,5}, num_local_procs=(\d{1,4})\b", _EACH),
+    reveal("dist_world_size=", r"^dist_world_size=(\d{1,6})$", _ALL),
+    reveal("Num processes: ", r"^Num processes: (\d{1,6})$", _ALL),
+    reveal("Starting with ", r"^All distributed processes registered\. Starting with (\d{1,6}) processes$", _ALL),
+    reveal("World(world_size=", r"\bWorld\(world_size=(\d{1,6}),", _ALL),
 )
-TERMS = frozenset(reveal.what for reveal in WORLD)
+TERMS = frozenset(one.what for one in WORLD)
 
 
 def world(pieces: Sequence[Slice]) -> Mapping[str, Setting]:
@@ -38,7 +33,7 @@ def world(pieces: Sequence[Slice]) -> Mapping[str, Setting]:
     disputed: set[str] = set()
     for piece in pieces:
         for number, what, value in piece.record.world:
-            if not piece.first <= number <= piece.last:
+            if number not in piece:
                 continue
             said = Setting(value=value, source=Source.DERIVED, file=piece.record.name, line=number, how=_SAID)
             if found.setdefault(what, said).value != value:
