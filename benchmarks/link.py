@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from rldoctor.case import Case, Distribution, Packages
+from rldoctor.case.lookup import Absent
 from rldoctor.frameworks import frameworks
 from rldoctor.knowledge.requirements import needs_of
 from rldoctor.link.observe import observe
-from rldoctor.lookup import Absent
 from rldoctor.tables import declarations
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import opened, redact, untrusted
+from rldoctor import redact
 from rldoctor.case import SCHEMA_VERSION, Case, Node
 from rldoctor.catalogue.probe import JobResult
 from rldoctor.errors import InputError
+from rldoctor.io import opened, untrusted
 from rldoctor.printable import storable
 
 # The record of a stalled run, which is no probe's; its own reader validates it.

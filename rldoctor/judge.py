@@ -15,9 +15,9 @@ import msgspec
 
 from rldoctor import reads
 from rldoctor.case import Case, Unknown
+from rldoctor.case.lookup import Absent, find_all, lookup
 from rldoctor.catalogue.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
-from rldoctor.lookup import Absent, find_all, lookup
 from rldoctor.model import CheckResult, Finding, Grade, Outcome
 from rldoctor.plan.evidence import DEFAULT, in_cells
 

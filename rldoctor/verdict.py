@@ -12,9 +12,9 @@ from dataclasses import replace
 from enum import Enum
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
-from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Level, Missing, Outcome, Report, Severity, State, Verdict
 from rldoctor.plan.model import RolloutPlan, Setting
 from rldoctor.records import dataclass

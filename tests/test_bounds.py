@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import cli, redact, untrusted
+from rldoctor import cli, redact
 from rldoctor.facts import packages
 from rldoctor.formats import toml_text
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source
+from rldoctor.io import untrusted
 from rldoctor.launch import recognise
 from tests.steps import growth
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rldoctor.case import Case, Unknown
+from rldoctor.case.lookup import find, installed_within
 from rldoctor.catalogue.check import Check, Kind, NotApplicable, NotChecked, Reach, Role
 from rldoctor.catalogue.threshold import Threshold
 from rldoctor.counted import counted
 from rldoctor.logs.model import LogEvent, LogRun
-from rldoctor.lookup import find, installed_within
 from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Grade, Level, Outcome, Severity
 from rldoctor.plan.evidence import cite, plan_of
 from rldoctor.plan.model import RolloutPlan, Setting, Source

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rldoctor.case.lookup import Absent, canonical, find_all, lookup
 from rldoctor.knowledge.packages import FRAMEWORKS, packages_of, programs
 from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, unreleased
 from rldoctor.knowledge.requirements import hypothetical as published_demands
 from rldoctor.knowledge.requirements import identity as package_identity
-from rldoctor.lookup import Absent, canonical, find_all, lookup
 
 __all__ = [
     "FRAMEWORKS",

@@ -17,8 +17,9 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import atomic, own_sources
+from rldoctor import own_sources
 from rldoctor.catalogue.check import Check, Detector, Kind
+from rldoctor.io import atomic
 from rldoctor.model import Grade
 
 FILE = "rldoctor-checks.json"

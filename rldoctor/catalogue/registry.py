@@ -9,13 +9,14 @@ import sys
 from dataclasses import field
 from types import ModuleType
 
-from rldoctor import frameworks, streams
+from rldoctor import frameworks
 from rldoctor.catalogue import deferred, foreign
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.plugins import BrokenPlugin, entries
 from rldoctor.catalogue.probe import Probe
 from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import InputError, meant, one_line
+from rldoctor.io import streams
 from rldoctor.model import Missing
 from rldoctor.records import dataclass
 

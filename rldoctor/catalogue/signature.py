@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case
-from rldoctor.lookup import installed_within
+from rldoctor.case.lookup import installed_within
 from rldoctor.model import Finding, Fix, Severity
 from rldoctor.records import dataclass
 

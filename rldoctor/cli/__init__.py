@@ -14,15 +14,16 @@ from typing import Annotated
 import typer
 from typer.models import CommandInfo
 
-from rldoctor import __version__, redact, streams
+from rldoctor import __version__, redact
 from rldoctor.catalogue import foreign
 from rldoctor.cli import catalogue, facts, gate, judging, timeout, watching
 from rldoctor.cli.commands import Command, Group, TakesArguments
 from rldoctor.cli.exits import ExitCode
 from rldoctor.cli.targets import LOGS
 from rldoctor.errors import InputError, one_line
+from rldoctor.io import streams
+from rldoctor.io.streams import progress
 from rldoctor.probes import kept
-from rldoctor.streams import progress
 
 # What the shell sets when it asks for completions, which typer answers by leaving.
 COMPLETE = "_RLDOCTOR_COMPLETE"

@@ -8,7 +8,7 @@ import typer
 
 from rldoctor.cli import completing
 from rldoctor.cli.exits import ExitCode
-from rldoctor.streams import deliver, progress
+from rldoctor.io.streams import deliver, progress
 
 
 def explain(

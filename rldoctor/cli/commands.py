@@ -10,8 +10,8 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rldoctor import opened, streams
 from rldoctor.errors import InputError
+from rldoctor.io import opened, streams
 
 _ARGUMENTS = "rldoctor.arguments"
 # What launches are written in, and no report.

@@ -27,7 +27,7 @@ from rldoctor.cli.options import (
 from rldoctor.cli.targets import refuse
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
-from rldoctor.streams import deliver, progress
+from rldoctor.io.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.fleet.model import Judged, Unread
@@ -176,9 +176,9 @@ def plan(
     timeout: Timeout = None,
 ) -> int:
     """Show what a launch comes to: ranks, replicas, seeds, devices, lengths, memory, ports, each with its source."""
+    from rldoctor.exhibits.sheet import sheet
     from rldoctor.flow import collect, session
     from rldoctor.report import sheet as report
-    from rldoctor.sheet import sheet
 
     render = report.renderer(format_, to_file=output is not None)
     refuse([target], "plan")

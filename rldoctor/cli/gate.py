@@ -13,7 +13,7 @@ from rldoctor.cli.options import Assume, Codes, Framework, IgnoredCodes, Level, 
 from rldoctor.cli.targets import refuse
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
-from rldoctor.streams import deliver, progress
+from rldoctor.io.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.case import Case

@@ -39,9 +39,9 @@ from rldoctor.cli.options import (
 from rldoctor.cli.targets import refuse, unread
 from rldoctor.cli.timeout import Timeout
 from rldoctor.errors import InputError
+from rldoctor.io.streams import deliver, progress
 from rldoctor.model import Report
 from rldoctor.records import dataclass
-from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.flow.run import Examined

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError
+from rldoctor.io import untrusted
 
 # How the names of logs end, and those of launch files do not.
 LOGS = (".log", ".out", ".err", ".gz")

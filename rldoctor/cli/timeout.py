@@ -11,7 +11,7 @@ import typer
 
 from rldoctor.cli.exits import ExitCode
 from rldoctor.errors import InputError
-from rldoctor.streams import progress
+from rldoctor.io.streams import progress
 
 LONGEST = 7 * 86_400
 # What is under way may end its children in so many seconds; a call that hangs in the kernel never would.

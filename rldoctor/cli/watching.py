@@ -17,8 +17,8 @@ from rldoctor.case import Case
 from rldoctor.cli.exits import OF_STATE, threshold_of
 from rldoctor.cli.options import Codes, FailOn, IgnoredCodes, split
 from rldoctor.errors import InputError
+from rldoctor.io.streams import deliver, progress
 from rldoctor.model import Finding, Report
-from rldoctor.streams import deliver, progress
 
 if TYPE_CHECKING:
     from rldoctor.flow.session import Session

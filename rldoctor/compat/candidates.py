@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from rldoctor.case import Distribution
+from rldoctor.case.lookup import PROVIDERS
 from rldoctor.compat.world import World
 from rldoctor.knowledge.packages import FRAMEWORKS
 from rldoctor.knowledge.releases import published_name
 from rldoctor.knowledge.requirements import unreleased
-from rldoctor.lookup import PROVIDERS
 from rldoctor.tables import declarations
 from rldoctor.tables.declarations import Release
 from rldoctor.versions import parsed, version_within

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rldoctor.case.lookup import canonical, provided
 from rldoctor.compat.candidates import candidates
 from rldoctor.compat.world import Wanted, World
 from rldoctor.errors import InputError, meant
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES
-from rldoctor.lookup import canonical, provided
 from rldoctor.tables import declarations
 
 

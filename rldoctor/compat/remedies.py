@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from rldoctor.case import Case, Distribution
+from rldoctor.case.lookup import find
 from rldoctor.compat.model import Change, Clash, Remedy, Versions
 from rldoctor.compat.prune import fewest, mixed
 from rldoctor.compat.resolver import Impossible, Solver
@@ -15,7 +16,6 @@ from rldoctor.compat.world import MAIN, World
 from rldoctor.frameworks import packages
 from rldoctor.knowledge.known_issues import known_issues
 from rldoctor.knowledge.releases import published_name
-from rldoctor.lookup import find
 from rldoctor.tables import declarations
 from rldoctor.versions import parsed
 

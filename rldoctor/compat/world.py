@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from rldoctor.case import Case, Distribution, Packages
+from rldoctor.case.lookup import canonical, provided
 from rldoctor.compat.model import COMMAND_LINE, Clash, Versions
 from rldoctor.knowledge.cuda import driver_for, toolkit_of
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
@@ -22,7 +23,6 @@ from rldoctor.knowledge.requirements import (
     shipped_together,
     unreleased,
 )
-from rldoctor.lookup import canonical, provided
 from rldoctor.records import dataclass
 from rldoctor.tables import declarations
 from rldoctor.versions import parsed, specifiers, version_within

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from pathlib import Path
 
-from rldoctor import atomic
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Files, Source, open_source
 from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.frameworks.spelled import Spelling
+from rldoctor.io import atomic
 from rldoctor.plan.model import Form
 from rldoctor.records import dataclass
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from rldoctor import __version__
 from rldoctor.case import Case, Unknown
+from rldoctor.case.lookup import Absent
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError, one_line
-from rldoctor.lookup import Absent
 
 # Section of the case -> the module whose ``collect(request)`` supplies it. Imported only when the section is asked for:
 # start-up counts, and a static check that reads versions needs no NVML.

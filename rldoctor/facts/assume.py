@@ -13,14 +13,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rldoctor import redact, untrusted
+from rldoctor import redact
 from rldoctor.case import Case, Distribution, Gpu, Gpus, Packages, Unknown
+from rldoctor.case.lookup import PROVIDERS, canonical
 from rldoctor.errors import InputError, meant_or_known
 from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
+from rldoctor.io import untrusted
 from rldoctor.knowledge.packages import is_examinable, is_known, meant_by
-from rldoctor.lookup import PROVIDERS, canonical
-from rldoctor.misfit import Misfit
+from rldoctor.schema import Misfit
 from rldoctor.versions import parsed
 
 ASSUMED = "judged for an assumed machine"

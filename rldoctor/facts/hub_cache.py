@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 
 # A branch that names no commit is downloaded again; this one is what is asked for where nothing else is.
 BRANCH = "main"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 
 SUFFIXES = (".dist-info", ".egg-info")

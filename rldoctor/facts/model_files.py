@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rldoctor import untrusted
 from rldoctor.case import ModelFiles, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import hub_cache
+from rldoctor.io import untrusted
 from rldoctor.printable import plain
 
 # The largest config.json in the wild is some 100 KB; tokenizer configurations that list every added token reach MBs.

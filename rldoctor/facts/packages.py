@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import frameworks, untrusted
+from rldoctor import frameworks
 from rldoctor.case import Distribution, Packages
+from rldoctor.case.lookup import canonical
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, metadata
-from rldoctor.lookup import canonical
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import bundle, redact, untrusted
+from rldoctor import bundle, redact
 from rldoctor.case import Case, Gpus, Unknown
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.flow.session import Options, Session, devices_named, own_step
+from rldoctor.io import untrusted
 from rldoctor.redact import marks
 
 
@@ -180,7 +181,7 @@ def _refuse_log(target: Path, why: InputError) -> None:
 
 def _linked(case: Case, session: Session) -> Case:
     """The case with what linking its packages shows, where a check of the session reads it."""
-    from rldoctor.lookup import Absent
+    from rldoctor.case.lookup import Absent
 
     needs = {need for check in session.checks for detector in check.detectors for need in detector.needs}
     if "links" not in needs:

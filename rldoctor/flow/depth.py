@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
-from rldoctor.lookup import find
 from rldoctor.model import Level
 from rldoctor.records import dataclass
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
 from rldoctor.edits import installing
@@ -14,7 +15,6 @@ from rldoctor.flow.effective import with_effective
 from rldoctor.flow.failed_runs import explained
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.judge import join_cases, judge
-from rldoctor.lookup import find
 from rldoctor.model import CheckResult, Evidence, Finding, Grade, Missing, Outcome, Report, Severity
 from rldoctor.plan.model import RolloutPlan
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rldoctor import streams
 from rldoctor.case import Case, Unknown
+from rldoctor.case.lookup import Absent
 from rldoctor.catalogue.check import Check, NotApplicable
 from rldoctor.catalogue.probe import Probe, Request
 from rldoctor.catalogue.scenario import Scenario
 from rldoctor.errors import one_line
 from rldoctor.flow.depth import Depth
+from rldoctor.io import streams
 from rldoctor.judge import first_missing
-from rldoctor.lookup import Absent
 from rldoctor.model import Level
 from rldoctor.records import dataclass
 

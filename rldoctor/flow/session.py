@@ -8,12 +8,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from rldoctor import untrusted
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.registry import Registry
 from rldoctor.errors import InputError, meant, meant_or_known, one_line
 from rldoctor.flow.probe import AnyProbe, needed_probes
+from rldoctor.io import untrusted
 from rldoctor.model import Level
 from rldoctor.project import settings
 from rldoctor.project.settings import Settings

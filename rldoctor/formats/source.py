@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from rldoctor import redact, untrusted
+from rldoctor import redact
 from rldoctor.errors import InputError, meant
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 
 # A launch file is written by hand; what is larger is data or a dump that was named by mistake.

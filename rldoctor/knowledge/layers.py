@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from rldoctor import frameworks
 from rldoctor.case import Case
+from rldoctor.case.lookup import installed_within
 from rldoctor.frameworks.record import Framework, Layer
-from rldoctor.lookup import installed_within
 
 # What a replaced package says about these it says of engines and servers that it would have built itself.
 ENGINES = frozenset(p.name for framework in frameworks.frameworks() if not framework.trains for p in framework.packages)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotChecked
-from rldoctor.lookup import find
 from rldoctor.model import Evidence
 from rldoctor.records import dataclass
 from rldoctor.tables.model_defaults import KEYS, SECTIONS, Table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rldoctor.case import Packages
+from rldoctor.case.lookup import find_all
 from rldoctor.frameworks import framework, frameworks, packages
-from rldoctor.lookup import find_all
 
 # Frameworks that train with vLLM rollouts, each under the name that it is known by here.
 FRAMEWORKS = tuple(package.name for package in packages())

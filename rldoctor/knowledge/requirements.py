@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from rldoctor import reads
 from rldoctor.case import Case, Distribution, Packages
+from rldoctor.case.lookup import canonical, provided
 from rldoctor.expressions import expression
 from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
-from rldoctor.lookup import canonical, provided
 from rldoctor.records import dataclass
 from rldoctor.tables import declarations
 from rldoctor.tables.uses.bounds import bounds

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotChecked
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import release
-from rldoctor.lookup import find
 from rldoctor.versions import version_within
 
 ORIGINAL = "original_max_position_embeddings"

@@ -8,10 +8,10 @@ from typing import Any
 
 from rldoctor import reads
 from rldoctor.case import Case
+from rldoctor.case.lookup import installed_within
 from rldoctor.knowledge.layers import elsewhere, replaced
 from rldoctor.knowledge.model_config import text_config
 from rldoctor.knowledge.vllm_engine import generation
-from rldoctor.lookup import installed_within
 from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor import frameworks
 from rldoctor.case import Case
-from rldoctor.lookup import installed_within
+from rldoctor.case.lookup import installed_within
 
 
 def one_engine_in_the_trainer(case: Case) -> bool:

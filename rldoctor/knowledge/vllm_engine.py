@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.scenario import MINIATURE
-from rldoctor.lookup import find
 from rldoctor.records import dataclass
 from rldoctor.versions import parsed
 

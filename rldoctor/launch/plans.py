@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rldoctor import redact, untrusted
+from rldoctor import redact
 from rldoctor.case import Case, Distribution, ModelFiles
+from rldoctor.case.lookup import canonical, find
 from rldoctor.facts import hub_cache
 from rldoctor.formats.shell.machine import Device, Machine
 from rldoctor.formats.source import Files, open_source
+from rldoctor.io import untrusted
 from rldoctor.knowledge.published_models import published
-from rldoctor.lookup import canonical, find
 from rldoctor.plan.model import RolloutPlan, Setting
 from rldoctor.plan.model import Source as From
 

@@ -19,12 +19,13 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import atomic, own_sources
+from rldoctor import own_sources
 from rldoctor.case import Case, Packages, Unknown
+from rldoctor.case.lookup import Absent, find
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
+from rldoctor.io import atomic
 from rldoctor.link.locate import SearchPath
-from rldoctor.lookup import Absent, find
 from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.sources.trees import import_roots

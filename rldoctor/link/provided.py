@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from enum import Enum
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from rldoctor.link.locate import Kind
 from rldoctor.link.sources import LARGEST, Source, Sources
 from rldoctor.records import dataclass

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from rldoctor import untrusted
 from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 
 _MOST = 3

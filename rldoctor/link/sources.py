@@ -6,7 +6,7 @@ import ast
 import os
 import re
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from rldoctor.link.locate import Kind, SearchPath
 from rldoctor.records import dataclass
 from rldoctor.tables.options.outline import outline

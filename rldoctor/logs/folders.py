@@ -8,9 +8,9 @@ import re
 import time
 from pathlib import Path
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.source import is_private
+from rldoctor.io import untrusted
 
 # More files than this are not opened: 64 ranks with a few files each and a Ray session stay far below.
 MOST_FILES = 4096

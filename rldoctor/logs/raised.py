@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 
-from rldoctor import untrusted
 from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.frameworks import packages
+from rldoctor.io import untrusted
 from rldoctor.knowledge.message_families import family_of
 from rldoctor.link.remedies import Remedy, is_request, remedies
 from rldoctor.logs.code_paths import is_users, module_of, package_of

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rldoctor.case import Case, Distribution, Packages, Series
+from rldoctor.case.lookup import canonical
 from rldoctor.catalogue.check import Check, Kind
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.errors import InputError
@@ -26,7 +27,6 @@ from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices
 from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
-from rldoctor.lookup import canonical
 from rldoctor.model import Report
 
 if TYPE_CHECKING:

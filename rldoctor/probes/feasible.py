@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from rldoctor.case import Case, Gpu
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
-from rldoctor.lookup import find
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.counts import count
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case, Packages
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.frameworks import frameworks
-from rldoctor.lookup import find
 from rldoctor.model import Level
 
 # One row: distribution, module, attributes to take from it, modules to import after it. An import alone proves little

@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import redact, untrusted
+from rldoctor import redact
 from rldoctor.facts import proc
+from rldoctor.io import untrusted
 from rldoctor.model import Report
 
 PREFIX = "rldoctor-"

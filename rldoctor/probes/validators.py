@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.frameworks import framework
 from rldoctor.frameworks.record import Framework
-from rldoctor.lookup import find
 from rldoctor.model import Level
 from rldoctor.plan.handed import handed
 from rldoctor.plan.model import Form, RolloutPlan

@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError
+from rldoctor.io import untrusted
 from rldoctor.model import Evidence, Finding, Ignored, Outcome, Report
 from rldoctor.project import fingerprint
 from rldoctor.project.aside import set_aside

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError, meant_or_known
-from rldoctor.misfit import Misfit
+from rldoctor.io import untrusted
 from rldoctor.model import Finding, Ignored, Missing, Report, Severity
 from rldoctor.project.aside import set_aside
 from rldoctor.records import dataclass
+from rldoctor.schema import Misfit
 
 NAME = "rldoctor.toml"
 _PLACES: tuple[tuple[str, tuple[str, ...]], ...] = ((NAME, ()), ("pyproject.toml", ("tool", "rldoctor")))

@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rldoctor.case.lookup import canonical
 from rldoctor.knowledge.known_issues import known_issues
-from rldoctor.lookup import canonical
 from rldoctor.refresh.declarations import SourceError
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables import declarations

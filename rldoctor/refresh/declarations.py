@@ -22,9 +22,9 @@ from zipfile import BadZipFile
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from rldoctor.case.lookup import canonical
 from rldoctor.errors import InputError
 from rldoctor.knowledge.packages import CUDA_PACKAGES, FOUNDATIONS, FRAMEWORKS, PACKAGES, extra_counts
-from rldoctor.lookup import canonical
 from rldoctor.refresh.releases import REPOSITORIES, UNPUBLISHED, Publications, news
 from rldoctor.refresh.repositories import read
 from rldoctor.tables import declarations

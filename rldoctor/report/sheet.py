@@ -13,10 +13,10 @@ from rich.text import Text
 
 from rldoctor import __version__
 from rldoctor.errors import InputError
+from rldoctor.exhibits.sheet import Rank, Row, Sheet, source_of
 from rldoctor.plan.seeds import SHOWN
 from rldoctor.printable import printable
 from rldoctor.report.console import drawn
-from rldoctor.sheet import Rank, Row, Sheet, source_of
 
 SCHEMA_VERSION = 1
 _GIB = 1 << 30

@@ -17,8 +17,8 @@ import msgspec
 from rldoctor import __version__, redact
 from rldoctor.errors import InputError
 from rldoctor.facts.deadline import within
+from rldoctor.io.streams import progress
 from rldoctor.model import Finding
-from rldoctor.streams import progress
 
 TIME_LIMIT = 60.0
 # A run is watched by one thread, which waits for nobody longer than this.

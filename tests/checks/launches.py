@@ -9,10 +9,10 @@ from typing import Any
 from rldoctor.api import Case, Check, Finding, RolloutPlan, Setting
 from rldoctor.api.facts import Distribution, Gpu, Gpus, Host, Packages
 from rldoctor.api.results import CheckResult
+from rldoctor.case.lookup import canonical
 from rldoctor.edits import edit, fixes
 from rldoctor.judge import judge_one
 from rldoctor.launch.plans import plans
-from rldoctor.lookup import canonical
 
 
 def machine(gpus: int | None, vendor: str = "nvidia") -> Gpus | None:

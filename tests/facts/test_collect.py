@@ -10,10 +10,10 @@ import pytest
 
 from rldoctor import bundle, facts
 from rldoctor.case import Case, Unknown
+from rldoctor.case.lookup import Absent
 from rldoctor.catalogue.probe import Request
 from rldoctor.errors import InputError
 from rldoctor.facts import environment, gpus, host
-from rldoctor.lookup import Absent
 
 
 def test_only_what_is_asked_for_is_collected() -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rldoctor.case import Packages
+from rldoctor.case.lookup import canonical, find, find_all
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import interpreter, packages
-from rldoctor.lookup import canonical, find, find_all
 
 MakeDist = Callable[..., Path]
 

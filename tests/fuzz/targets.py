@@ -14,6 +14,7 @@ from pathlib import Path
 from rldoctor import bundle, redact
 from rldoctor.case import Case
 from rldoctor.errors import InputError
+from rldoctor.exhibits.sheet import sheet
 from rldoctor.facts import assume, metadata, model_files
 from rldoctor.fleet import folder as fleet_folder
 from rldoctor.formats.hydra import overrides
@@ -46,7 +47,6 @@ from rldoctor.printable import printable
 from rldoctor.project import baseline as project_baseline
 from rldoctor.project import settings
 from rldoctor.report import sheet as sheets
-from rldoctor.sheet import sheet
 from tests.fuzz import fragments
 from tests.loaded import REGISTRY
 

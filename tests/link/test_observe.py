@@ -11,11 +11,11 @@ import pytest
 
 from rldoctor import own_sources
 from rldoctor.case import Case, Distribution, Packages
+from rldoctor.case.lookup import Absent
 from rldoctor.link import sources
 from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
 from rldoctor.link.sources import Sources
-from rldoctor.lookup import Absent
 from rldoctor.plan.model import Form, Given, RolloutPlan, Setting
 from tests.link.conftest import ENGINE
 

@@ -8,9 +8,9 @@ import re
 from dataclasses import field
 from typing import Any
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.source import Source
+from rldoctor.io import untrusted
 from rldoctor.plan.model import Note
 from rldoctor.records import dataclass
 

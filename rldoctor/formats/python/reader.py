@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from rldoctor import untrusted
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located, Native
 from rldoctor.formats.python.scope import Scope, dotted
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
+from rldoctor.io import untrusted
 from rldoctor.plan.model import Form
 from rldoctor.records import dataclass
 

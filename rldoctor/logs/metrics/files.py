@@ -7,16 +7,16 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rldoctor import untrusted
 from rldoctor.case import Series
 from rldoctor.errors import InputError
 from rldoctor.frameworks.samples import Sample
+from rldoctor.io import untrusted
+from rldoctor.io.untrusted import read as read_bounded
 from rldoctor.logs.metrics import parquet, samples, tensorboard, wandb
 from rldoctor.logs.metrics.collector import Collector
 from rldoctor.logs.metrics.console import record_reading
 from rldoctor.logs.metrics.track import Track, merge
 from rldoctor.logs.metrics.wire import DamagedError
-from rldoctor.untrusted import read as read_bounded
 
 # A state file of a hundred thousand steps has about 100 MB; it is read as a whole.
 LARGEST_STATE = 256 << 20

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rldoctor import untrusted
 from rldoctor.case import Series
+from rldoctor.io import untrusted
 from rldoctor.logs.metrics.names import framework_of, translate
 from rldoctor.logs.metrics.track import Reading, Track
 from rldoctor.logs.metrics.values import flatten, number

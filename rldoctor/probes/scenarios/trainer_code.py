@@ -8,10 +8,10 @@ from pathlib import Path
 
 from rldoctor import frameworks
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Run, Scenario
-from rldoctor.lookup import find
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rldoctor import frameworks
 from rldoctor.case import Case
+from rldoctor.case.lookup import installed_within
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.frameworks.record import Framework, Sync
-from rldoctor.lookup import installed_within
 from rldoctor.model import Level
 
 RESPONSE = 8

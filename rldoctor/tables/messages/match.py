@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 from rldoctor.tables.messages import Place, Table
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from functools import cached_property
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from rldoctor.records import dataclass
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree

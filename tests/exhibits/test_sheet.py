@@ -11,8 +11,8 @@ import pytest
 
 from rldoctor.case import ModelFiles
 from rldoctor.cli import main
+from rldoctor.exhibits.sheet import Row, Sheet, sheet, source_of
 from rldoctor.launch.plans import plans
-from rldoctor.sheet import Row, Sheet, sheet, source_of
 from tests.checks.launches import LaunchFile
 
 VERL = (

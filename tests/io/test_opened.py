@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import opened
+from rldoctor.io import opened
 from tests.commands import run
 
 LAUNCH = """\

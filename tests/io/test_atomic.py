@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import atomic
+from rldoctor.io import atomic
 
 
 def test_permissions_stay_and_links_are_followed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.streams import deliver, progress
+from rldoctor.io.streams import deliver, progress
 
 DIFF = "-model: \x1b]0;title\x07x\n+model: \u202ey\n"
 
@@ -42,7 +42,7 @@ def test_a_line_of_progress_has_no_control_of_its_own(capsys: pytest.CaptureFixt
 
 TICKING = """
 import time
-from rldoctor import streams
+from rldoctor.io import streams
 
 streams.SECOND = 0.02
 began = time.monotonic()

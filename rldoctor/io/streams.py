@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rldoctor import atomic, opened, redact
+from rldoctor import redact
 from rldoctor.errors import InputError
+from rldoctor.io import atomic, opened
 from rldoctor.printable import printable
 
 TAKES_ITS_PLACE = "--output {} is a file that is read here: name another, nothing was written"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor import untrusted
+from rldoctor.io import untrusted
 from tests.commands import run
 
 
