@@ -2,7 +2,7 @@
 
 ``{"frameworks": [{"name", "version", "entries", "modules", "problems", "validated", "refusal"}], "unread": {module:
 why}}``; the problems are those of :class:`rldoctor.link.problems.Problem`, ``validated`` says whether code is known
-that validates such a launch, the refusal is what that makes of its settings (:class:`rldoctor.link.refused.Refusal`),
+that validates such a launch, the refusal is what that makes of its settings (:class:`rldoctor.link.problems.Refusal`),
 or None. The engine is among the frameworks where the launch hands it settings or starts a server. What was found is
 kept in the user's cache folder until a file or folder that was read changes, or rldoctor itself does."""
 

@@ -1,8 +1,9 @@
-"""What the linker finds: a name that one package looks for in another, and that is not there."""
+"""What the linker finds: a name that one package looks for in another, and that is not there; what a framework refuses
+of the settings of a launch."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Any
 
@@ -41,3 +42,25 @@ class Problem:
     def plain(self) -> dict[str, Any]:
         """The problem as plain JSON."""
         return {**asdict(self), "when": self.when.value}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An exception that the settings lead to: its type and message (``…`` for what is not known), where it is raised,
+    the condition around it, and the settings that the condition reads."""
+
+    type: str
+    message: str
+    file: str
+    line: int
+    function: str
+    condition: str
+    reads: tuple[str, ...]
+
+    def below(self, section: str) -> Refusal:
+        """The refusal of a class whose fields are a section of the settings."""
+        return replace(self, reads=tuple(f"{section}.{name}" for name in self.reads))
+
+    def plain(self) -> dict[str, Any]:
+        """The refusal as plain JSON."""
+        return {**asdict(self), "reads": list(self.reads)}

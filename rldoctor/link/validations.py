@@ -9,7 +9,9 @@ from typing import Any
 from rldoctor.case import Case
 from rldoctor.frameworks.record import Framework, Validation
 from rldoctor.launch.plans import Options
-from rldoctor.link.refused import Refusal, refusal, refusal_of_call, refusal_of_object, typed
+from rldoctor.link.fields import typed
+from rldoctor.link.problems import Refusal
+from rldoctor.link.refused import refusal, refusal_of_call, refusal_of_object
 from rldoctor.link.sources import Sources
 from rldoctor.link.values import NOT_KNOWN, Known
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default

@@ -12,7 +12,8 @@ import pytest
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.link.locate import SearchPath
 from rldoctor.link.observe import observe
-from rldoctor.link.refused import Refusal, refusal
+from rldoctor.link.problems import Refusal
+from rldoctor.link.refused import refusal
 from rldoctor.link.sources import Sources
 from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 

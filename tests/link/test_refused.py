@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from rldoctor.link.fields import typed
 from rldoctor.link.locate import SearchPath
-from rldoctor.link.refused import Refusal, refusal, typed
+from rldoctor.link.problems import Refusal
+from rldoctor.link.refused import refusal
 from rldoctor.link.sources import Sources
 from rldoctor.link.values import NOT_KNOWN, Known
 

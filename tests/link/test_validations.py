@@ -13,7 +13,8 @@ from rldoctor.case import Case, Distribution, Packages
 from rldoctor.frameworks import frameworks
 from rldoctor.launch.plans import plans
 from rldoctor.link.locate import SearchPath
-from rldoctor.link.refused import Refusal, refusal_of_call
+from rldoctor.link.problems import Refusal
+from rldoctor.link.refused import refusal_of_call
 from rldoctor.link.sources import Sources
 from rldoctor.link.validations import refused_by
 
