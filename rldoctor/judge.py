@@ -178,8 +178,8 @@ def _finished(case: Case, finding: Finding) -> Finding:
 
     with reads.aside():
         fixes = tuple(fitting(case, fix) for fix in finding.fixes)
-        told = with_defaults(replace(finding, fixes=fixes))
-    return replace(told, evidence=in_cells(case.plan, told.evidence))
+        finished = with_defaults(replace(finding, fixes=fixes))
+    return replace(finished, evidence=in_cells(case.plan, finished.evidence))
 
 
 def with_defaults(finding: Finding) -> Finding:

@@ -84,10 +84,10 @@ def cannot_write(case: Case, event: LogEvent) -> Iterator[Finding]:
     frames = [frame for link in links for frame in link.frames]
     if error is None or not any(_SAVING.search(f"{frame.function} {frame.file}") for frame in frames):
         return
-    told = next((link for link in links if event.literal in link.message), error)
+    raised = next((link for link in links if event.literal in link.message), error)
     full = event.search(r"No space left on device|Disk quota exceeded|\(os error 28\)|\[Errno (?:28|122)\]")
     yield check.finding(
-        f"saving a checkpoint failed: {full[0] if full else str(told).splitlines()[0][:200]}",
+        f"saving a checkpoint failed: {full[0] if full else str(raised).splitlines()[0][:200]}",
         fixes=(_SPACE, _FEWER),
     )
 

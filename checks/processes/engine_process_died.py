@@ -118,7 +118,7 @@ def _fallen(job: Job) -> list[Mapping[str, Any]]:
 
 
 def _reported(job: Job) -> list[str]:
-    """What those who waited were told."""
+    """What those who waited received."""
     reported: Counter[str] = Counter()
     for call in records(job).get("calls", ()):
         if call["ended"] == "raised":

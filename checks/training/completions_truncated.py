@@ -53,10 +53,10 @@ PLAIN_ANSWER = 16
 def cut_off(case: Case) -> Iterator[Finding | Reach]:
     """The share of completions at the limit."""
     run = Run.of(case)
-    told, surely = finite(run.at("clipped_ratio")), True
+    clipped, surely = finite(run.at("clipped_ratio")), True
     if not run.has("clipped_ratio"):
-        told, surely = _one_length(run, case.plan.value("lengths.response") if case.plan is not None else None)
-    shares = _before_divergence(run, told)
+        clipped, surely = _one_length(run, case.plan.value("lengths.response") if case.plan is not None else None)
+    shares = _before_divergence(run, clipped)
     if not shares:
         raise NotApplicable("no share of cut-off completions is logged")
     limit = max(finite(run.at("completion_length_max")).values(), default=None)

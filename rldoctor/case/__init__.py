@@ -152,7 +152,7 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True)
 class Host(_Facts):
-    """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not told.
+    """The machine and its limits. Sizes in bytes; a limit of None means unlimited or not known.
 
     ``cpu_usable`` counts what affinity and cgroup leave, ``memory_limit`` and ``pids_limit`` are the cgroup's
     (``processes`` the user's). ``disks`` lacks a path whose file system did not answer. ``glibcxx`` is the newest

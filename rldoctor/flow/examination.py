@@ -140,7 +140,7 @@ def _words(finding: Finding) -> set[str]:
 
 def join(reports: list[Report]) -> Report:
     """One report out of one for each environment, launch or bundle: a check says what its gravest case says, a finding
-    that several share is told once."""
+    that several share is reported once."""
     if len(reports) == 1:
         return reports[0]
     by_code: dict[str, list[CheckResult]] = {}

@@ -26,7 +26,7 @@ def explained(case: Case, checks: Iterable[Check], vocabulary: Iterable[Check]) 
     each of these has ``explained``: the codes that it shows. ``checks`` are asked, ``vocabulary`` tells wrappers from
     causes."""
     observations = {name: dict(jobs) for name, jobs in case.observations.items()}
-    # One cause that several runs show is told once.
+    # One cause that several runs show is reported once.
     findings: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     asked, known = list(checks), list(vocabulary)
     for name, key, job in _failed(case):
@@ -79,9 +79,9 @@ def _findings(job: Job, checks: list[Check], vocabulary: list[Check], case: Case
         except InputError:  # nothing in it
             return []
     # What the launch declares and other probes saw is no word of this log.
-    told = [finding for finding in report.findings if any(one.source == str(log) for one in finding.evidence)]
+    own = [finding for finding in report.findings if any(one.source == str(log) for one in finding.evidence)]
     # One run, one cause: what else stands in its log came of it.
-    return [finding for finding in told[:1] if not finding.code.startswith(FALLBACKS)]
+    return [finding for finding in own[:1] if not finding.code.startswith(FALLBACKS)]
 
 
 def _reproduced(finding: Finding, runs: list[str]) -> Finding:

@@ -225,6 +225,6 @@ def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...],
     unseen = tuple(rank for rank in range(place.size) if rank not in there)
     on_each, local = Counter(one.seen.host for one in peers), place.local
     # Ranks in containers of their own meet at one host, too, and see nobody else.
-    told = local is not None and (not place.inferred or len(there) > 1)
-    absent = told and local is not None and any(on_each[host] < local for host in hang.hosts if on_each[host])
+    settled = local is not None and (not place.inferred or len(there) > 1)
+    absent = settled and local is not None and any(on_each[host] < local for host in hang.hosts if on_each[host])
     return unseen, absent and len(there) < place.size

@@ -10,7 +10,7 @@ from rldoctor.hang.names import by_number
 from rldoctor.hang.process_state import ProcessState, telling
 from rldoctor.records import dataclass
 
-# Of a chain of processes no more is told.
+# Of a chain of processes no more is shown.
 _LONGEST = 6
 # What waits for a thread or a process that it started shows no other end; its children do.
 _CHILDREN = ("processes", "data", "lock", "queue")
@@ -114,8 +114,8 @@ def point_to_point(peers: Sequence[ProcessState]) -> list[ProcessState]:
     for one in peers:
         places = one.thread.places if one.thread is not None else {}
         # An actor's rank is known by its variables alone.
-        told = one.seen.rank or ""
-        rank = int(told) if told.isdecimal() else places.get("rank")
+        number = one.seen.rank or ""
+        rank = int(number) if number.isdecimal() else places.get("rank")
         if rank is not None and "peer" in places and one.wait is not None:
             if rank in calls:
                 return []

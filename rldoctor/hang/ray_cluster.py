@@ -48,14 +48,14 @@ def ask(run: Run, environ: dict[str, str]) -> RayCluster | None:
         return None
     job = Job(arguments={"address": raylet.address}, environ=admission(raylet.environ), time_limit=TIME_LIMIT)
     answer = run_job(CHILD, job, "ray-state", Request(python=raylet.python, environ=environ))
-    return told(raylet.address, answer.records, answer.ended, answer.error.message if answer.error else "")
+    return cluster(raylet.address, answer.records, answer.ended, answer.error.message if answer.error else "")
 
 
 def asked(observed: Mapping[str, Any]) -> RayCluster:
     """The cluster that the probe ``ray_cluster`` asked. Raises :class:`NoAnswerError`."""
     error = observed.get("error") or {}
     records = observed["records"]
-    return told(str(records.get("address", "")), records, str(observed["ended"]), str(error.get("message", "")))
+    return cluster(str(records.get("address", "")), records, str(observed["ended"]), str(error.get("message", "")))
 
 
 def _raylets(run: Run) -> Iterator[_Ray]:
@@ -66,7 +66,7 @@ def _raylets(run: Run) -> Iterator[_Ray]:
             yield _Ray(address, Path(python), proc.environment(member.process.pid))
 
 
-def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> RayCluster:
+def cluster(address: str, records: Mapping[str, Any], ended: str, error: str) -> RayCluster:
     """What the child's records say. Raises :class:`NoAnswerError`."""
     reported: dict[str, Any] = {"actors": (), "bundles": (), "nodes": (), "demands": (), **records}
     if "nodes" not in records or "actors" not in records:
@@ -88,7 +88,7 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
             available=_resources(reported.get("available")),
             nodes=tuple(_resources(node["resources"]) for node in nodes),
             dead_nodes=len(reported["nodes"]) - len(alive),
-            # A node that has just joined has not told yet.
+            # A node that has just joined has not reported yet.
             free=tuple(map(_resources, free)) if len(free) == len(nodes) else (),
             addresses=tuple(plain(str(node.get("address", ""))) for node in nodes),
             ray=str(started.get("ray", "")),
@@ -97,7 +97,7 @@ def told(address: str, records: Mapping[str, Any], ended: str, error: str) -> Ra
             grows=bool(reported.get("grows")),
         )
     except (msgspec.ValidationError, KeyError, TypeError) as other:
-        raise NoAnswerError(f"Ray {reported.get('version', '')} told its state in another form: {other}") from None
+        raise NoAnswerError(f"Ray {reported.get('version', '')} reported its state in another form: {other}") from None
 
 
 def _actor(reported: dict[str, Any]) -> RayActor:

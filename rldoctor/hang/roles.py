@@ -49,7 +49,7 @@ _LOOKED_AT = 6
 
 @dataclass(frozen=True)
 class Role:
-    """The part (see ``hang.model.Seen``), a name for people, and the rank as text where one is told."""
+    """The part (see ``hang.model.Seen``), a name for people, and the rank as text where one is known."""
 
     kind: str
     name: str

@@ -49,6 +49,6 @@ def _meets(seen: Seen) -> bool:
 def _numbered(ones: Sequence[Seen], function: str) -> Iterator[Seen]:
     """With the ranks that their variables tell, where no two of them tell the same."""
     numbers = [next((t.places["rank"] for t in seen.threads if t.main and "rank" in t.places), None) for seen in ones]
-    told = len({n for n in numbers if n is not None}) == len(ones)
+    distinct = len({n for n in numbers if n is not None}) == len(ones)
     for seen, number in zip(ones, numbers, strict=True):
-        yield replace(seen, role="rank", name=function, rank=str(number) if told else None)
+        yield replace(seen, role="rank", name=function, rank=str(number) if distinct else None)

@@ -105,8 +105,8 @@ def _stack(thread: dict[str, Any], pid: int) -> Stack:
     name = str(thread.get("thread_name") or "")
     number = thread.get("os_thread_id")
     places: dict[str, int] = {}
-    for frame, told in zip(frames, reported, strict=True):
-        places = {**_places(frame, told.get("locals") or ()), **places}
+    for frame, entry in zip(frames, reported, strict=True):
+        places = {**_places(frame, entry.get("locals") or ()), **places}
     return Stack(number, name, number == pid or name == "MainThread", tuple(reversed(frames)), places)
 
 

@@ -40,7 +40,7 @@ SHARE_ON_TOP = (0, 9)
 @dataclass(frozen=True)
 class Engine:
     """One engine rank: ``share`` of the ``device``'s bytes (None where the cache's size is given in bytes), ``weights``
-    on it, the ``cache`` of a sequence, and the longest sequence (``context`` tokens, None where not told).
+    on it, the ``cache`` of a sequence, and the longest sequence (``context`` tokens, None where not known).
     ``defaulted`` says which keys of the model's config.json are defaults."""
 
     device: float

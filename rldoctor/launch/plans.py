@@ -162,7 +162,7 @@ class Options:
         self.folders = [] if around is None else [around, *Files(around).above()]
 
     def version(self, name: str) -> str | None:
-        """The version of a package, or None where it is not there or not told."""
+        """The version of a package, or None where it is not there or not known."""
         found = self._distribution(name)
         return found.version if found else None
 

@@ -127,8 +127,8 @@ def _available(follower: Follower, spoken: str, node: ast.Call, arguments: list[
     """``is_vllm_available()``, with or without the version that it must have at least."""
     module = _SPOKEN.get(spoken, spoken)
     if not _installed(follower, module):
-        told = spoken in _SPOKEN or module in follower.other or module in follower.own
-        return Known(False) if told else NOT_KNOWN
+        known = spoken in _SPOKEN or module in follower.other or module in follower.own
+        return Known(False) if known else NOT_KNOWN
     keywords = {k.arg: follower.evaluate(k.value, frame) for k in node.keywords}
     least = keywords.get("min_version", arguments[0] if arguments else None)
     if least is None:

@@ -99,9 +99,9 @@ class Fields(Expressions):
         alike = listed is not None and all(one is None or type(one) is type(value.value) for one in listed)
         if alike and listed is not None and value.value not in listed:
             path = self.sources.search.relative(source.path)
-            told = ", ".join(map(str, listed))
-            said = f"{name} is {value.value!r}, which should be one of {told}"
-            condition = f"{name} not in ({told})"
+            allowed = ", ".join(map(str, listed))
+            said = f"{name} is {value.value!r}, which should be one of {allowed}"
+            condition = f"{name} not in ({allowed})"
             yield Refusal("ValidationError", said, path, statement.lineno, node.name, condition, (name,))
 
     def _linearize(self, source: Source, node: ast.ClassDef) -> None:

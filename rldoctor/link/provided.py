@@ -134,7 +134,7 @@ class Provider:
             rf"""^(?:class|def|async def)\s+{name}\b|^{name}\s*[=:]|["']{name}["']|^\s+{name},?$|import .*\b{name}\b""",
             re.MULTILINE,
         )
-        # Most texts do not hold the name at all, which is told much faster than by the expression.
+        # Most texts do not hold the name at all, which is seen much faster than by the expression.
         plain = name.encode()
         return any(
             plain in text and wanted.search(text.decode("utf-8", "replace")) for text in self._package_texts(module)

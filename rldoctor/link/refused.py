@@ -2,7 +2,7 @@
 function that looks at its configuration, is followed statement by statement with the values that are given, without
 running any of it.
 
-A refusal is told only where it is certain: every condition on the way to it could be worked out, nothing that comes
+A refusal is reported only where it is certain: every condition on the way to it could be worked out, nothing that comes
 before can have changed what the condition reads, and no return that may be taken comes first."""
 
 from __future__ import annotations

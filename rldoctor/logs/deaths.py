@@ -184,7 +184,7 @@ ELASTIC_FIELD = expression(r"\s*(?P<field>time|host|rank|exitcode|error_file|tra
 def died(
     death: Death, match: re.Match[str], line: Line, source: str, number: int, near: float | None
 ) -> tuple[LoggedException, int | None]:
-    """The end that a line tells of, and its exit code. ``near`` is the last time that was told before it."""
+    """The end that a line tells of, and its exit code. ``near`` is the last time given before it."""
     parts = {key: value for key, value in match.groupdict().items() if value}
     origin = line.origin
     if parts.get("rank") or parts.get("node"):

@@ -45,8 +45,8 @@ TERMS = frozenset(one.what for one in DEVICES)
 
 
 def devices(pieces: Sequence[Slice]) -> Gpus | None:
-    """What the lines of one run agree on; None where they tell nothing. Devices of which name or number is not told, or
-    that differ from node to node, are left out."""
+    """What the lines of one run agree on; None where they tell nothing. Devices of which name or number is not
+    known, or that differ from node to node, are left out."""
     said = list(_said(pieces))
     if not said:
         return None
@@ -58,8 +58,8 @@ def devices(pieces: Sequence[Slice]) -> Gpus | None:
     found: tuple[Gpu, ...] = ()
     if name is not None and len(counts) == 1:
         memory, capability = _of_kind(name)
-        told = {float(v) * 1024 for v in _values(said, _GIB)} | {float(v) for v in _values(said, _MIB)}
-        total = round(max(told, default=memory or 0) * 2**20)
+        sizes = {float(v) * 1024 for v in _values(said, _GIB)} | {float(v) for v in _values(said, _MIB)}
+        total = round(max(sizes, default=memory or 0) * 2**20)
         if total:
             found = tuple(
                 Gpu(index=index, name=name, memory_total=total, compute_capability=capability)

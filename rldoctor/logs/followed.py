@@ -80,7 +80,7 @@ def by_process(failures: Sequence[Failure], shown: Failure, first_rank: str | No
 
 
 def unharmed(slices: Iterable[Slice], failed: Iterable[ProcessFailure]) -> tuple[str, ...]:
-    """The ranks that wrote to the logs and of which no failure is told."""
+    """The ranks that wrote to the logs and that report no failure."""
     ranks = {rank for piece in slices for rank in piece.record.ranks}
     hurt = {one.process for one in failed}
     return tuple(sorted((rank for rank in ranks if _named(rank) not in hurt), key=lambda rank: (len(rank), rank)))

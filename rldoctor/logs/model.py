@@ -19,7 +19,7 @@ UNFINISHED = "unfinished traceback"
 
 @dataclass(frozen=True)
 class Origin:
-    """Which process wrote a line, as far as its prefix or its file tells. All parts are text, ``None`` where not told;
+    """Which process wrote a line, as far as its prefix or its file tells. All parts are text, ``None`` where not known;
     two lines of one process have equal origins."""
 
     rank: str | None = None
@@ -133,7 +133,7 @@ class Neighbour:
 @dataclass(frozen=True, kw_only=True)
 class Departure:
     """A process whose end a launcher recorded, and that wrote nothing itself that says why. ``rank`` is None where it
-    is not told, ``code`` the exit code, minus the signal's number where one ended it."""
+    is not known, ``code`` the exit code, minus the signal's number where one ended it."""
 
     rank: str | None
     code: int

@@ -86,7 +86,7 @@ class Region:
         return number <= self.until
 
     def settle(self) -> None:
-        """In a log full of failures: what is told in full is over, and where nothing is open no line is read."""
+        """In a log full of failures: what was printed in full is over, and where nothing is open no line is read."""
         for origin, (_, parser, _shower) in list(self._parsers.items()):
             if parser.part == "message":
                 self._finish(origin)

@@ -12,7 +12,7 @@ from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.record import RawEvent
 from rldoctor.logs.table import Use
 
-# Ray and futures raise these around what they were told; the exception within says more.
+# Ray and futures raise these around what failed elsewhere; the exception within says more.
 CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
 # What of an event only the verdict on its run tells.
 _LATER = frozenset(("run", "incident", "versions", "fatal", "count", "ranks", "finished", "outlived"))

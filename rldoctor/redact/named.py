@@ -402,9 +402,9 @@ def _below(text: str, begin: int, end: int, name: str) -> Span | None:
     value = _OF_YAMLS_LINE.sub("", below["value"])
     if opening := _OPENING.match(text, start):
         return _judged(text, opening.end(), closing(text, opening.end(), opening["quote"]), name)
-    told = is_prose(value) if is_password(name) else " " in value
-    told = told or (words(name) in _PROSE and not looks_made(value))
-    return None if told or _ANOTHER_KEY.match(value) else _judged(text, start, start + len(value), name)
+    is_text = is_prose(value) if is_password(name) else " " in value
+    is_text = is_text or (words(name) in _PROSE and not looks_made(value))
+    return None if is_text or _ANOTHER_KEY.match(value) else _judged(text, start, start + len(value), name)
 
 
 def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
@@ -464,9 +464,9 @@ def _behind(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None
     in_a_table = gap.groupdict().get("table") is not None
     somebodys = len(words(name)) > 1 or _SOMEBODYS.search(text, max(0, begin - 8), begin)
     said_of_it = name.lower().endswith(("token", "api key")) and _SAID_OF_IT.match(text, span.end)
-    told = is_password(name) or (somebodys and (said_of_it or _TOLD.search(gap[0])))
+    announced = is_password(name) or (somebodys and (said_of_it or _TOLD.search(gap[0])))
     mixed = name.isupper() and _MIXED.fullmatch(value)
-    return span if mixed or (looks_made if in_a_table or told else _drawn)(value) else None
+    return span if mixed or (looks_made if in_a_table or announced else _drawn)(value) else None
 
 
 def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
@@ -601,8 +601,8 @@ def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
     said, own = words(value), words(name)
     its_name = said == own or (said and not is_password(name) and set(said) <= set(own))
-    told = any(map(str.isalnum, value)) and not its_name and is_secret_option(name, value.strip())
-    return Span(start, end, name) if told else None
+    is_secret = any(map(str.isalnum, value)) and not its_name and is_secret_option(name, value.strip())
+    return Span(start, end, name) if is_secret else None
 
 
 @lru_cache(maxsize=4096)

@@ -43,7 +43,7 @@ _Placed = tuple[float, ProcessFailure]
 
 
 def timeline(incident: Incident) -> Timeline | None:
-    """The lanes of an incident; None where fewer than two processes are told of, for then there is nothing to see."""
+    """The lanes of an incident; None where fewer than two processes appear, for then there is nothing to see."""
     failures = incident.failures
     if not failures or len({one.process for one in failures}) + len(incident.unharmed) < 2:
         return None
@@ -52,9 +52,9 @@ def timeline(incident: Incident) -> Timeline | None:
     for place, one in zip(_places(failures, timed), failures, strict=True):
         by_process.setdefault(one.process, []).append((place, one))
     alike: dict[tuple[bool, str], list[list[_Placed]]] = {}
-    for told in by_process.values():
-        told.sort(key=lambda placed: not placed[1].cause)
-        alike.setdefault((told[0][1].cause, _form(told[0][1])), []).append(told)
+    for member in by_process.values():
+        member.sort(key=lambda placed: not placed[1].cause)
+        alike.setdefault((member[0][1].cause, _form(member[0][1])), []).append(member)
     lanes = sorted((_lane(members, timed) for members in alike.values()), key=lambda lane: (not lane.cause, lane.first))
     return Timeline(
         lanes=tuple(lanes[:MOST]),
@@ -77,12 +77,12 @@ def _form(failure: ProcessFailure) -> str:
 def _lane(members: Sequence[list[_Placed]], timed: bool) -> Lane:
     """One lane of the processes whose first failures say the same."""
     first = members[0][0][1]
-    later = [placed for told in members for placed in told[1:]]
+    later = [placed for member in members for placed in member[1:]]
     return Lane(
-        name=_named(told[0][1].process for told in members),
-        value="first" if first.cause else _between([told[0][1].after or 0.0 for told in members]) if timed else "",
+        name=_named(member[0][1].process for member in members),
+        value="first" if first.cause else _between([member[0][1].after or 0.0 for member in members]) if timed else "",
         said=first.exception,
-        first=_marks(told[0][0] for told in members),
+        first=_marks(member[0][0] for member in members),
         later=_marks(place for place, _ in later),
         then=tuple({_form(one): one.exception for _, one in later}.values()),
         cause=first.cause,

@@ -137,19 +137,19 @@ def located(finding: Finding) -> Evidence | None:
 
 
 def untold(finding: Finding, evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The part of a finding's evidence that its first line has not told already, word and place: ``num_generations 8``
+    """The part of a finding's evidence that its first line has not said already, word and place: ``num_generations 8``
     says the same as ``num_generations = 8``, and of a default, which has no place, the last part of its name is enough.
-    A setting is not told beside what follows from it in the same place."""
+    A setting is not shown beside what follows from it in the same place."""
     said, at = _plain(head(finding)), located(finding)
 
-    def told(one: Evidence) -> bool:
+    def repeats(one: Evidence) -> bool:
         if one.text.endswith(DEFAULT) and one.line is None:
             return _plain(one.text).rpartition(".")[2] in said or _plain(one.text.removesuffix(DEFAULT)) in said
         if any((o.source, o.line) == (one.source, one.line) and o.text.startswith(one.text + HENCE) for o in evidence):
             return True
         return _plain(one.text) in said and (one.line is None or one == at)
 
-    return [one for one in evidence if not told(one)]
+    return [one for one in evidence if not repeats(one)]
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ SHARE = 0.002
 
 @dataclass(frozen=True)
 class Used:
-    """Bytes in use on a device; ``total`` is None where nobody told."""
+    """Bytes in use on a device; ``total`` is None where it is not known."""
 
     index: int
     used: float

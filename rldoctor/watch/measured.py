@@ -79,13 +79,13 @@ class Measured:
 
 
 class Told:
-    """Which findings were told already, so that a run that stays ill is not told of at every step."""
+    """Which findings were reported already, so that a run that stays ill is not reported at every step."""
 
     def __init__(self) -> None:
         self._gravest: dict[str, int] = {}
 
     def new(self, findings: Iterable[Finding]) -> Iterable[Finding]:
-        """Those of a code that was not told yet, or was as less grave."""
+        """Those of a code that was not reported yet, or was as less grave."""
         weight = list(Severity)
         for finding in findings:
             grave = weight.index(finding.severity)

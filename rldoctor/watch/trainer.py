@@ -39,7 +39,7 @@ class RLDoctorCallback:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was told so far."""
+        """The findings so far."""
         return self.guard.findings
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.hang.ray_cluster import told
+from rldoctor.hang.ray_cluster import cluster
 
 
 def test_resources_that_name_a_place_are_not_waited_for() -> None:
@@ -10,5 +10,5 @@ def test_resources_that_name_a_place_are_not_waited_for() -> None:
         {"resources": {"CPU_group_0_29a1": 1.0, "bundle_group_29a1": 0.001}, "count": 1},
         {"resources": {"CPU": 1.0, "node:10.0.0.7": 0.001}, "count": 3},
     ]
-    found = told("here:6379", {"nodes": [], "actors": [], "demands": waits}, "done", "")
+    found = cluster("here:6379", {"nodes": [], "actors": [], "demands": waits}, "done", "")
     assert [(one.resources, one.count) for one in found.demands] == [({"CPU": 1.0}, 3)]

@@ -59,14 +59,14 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     how = " with its node" if with_node else ""
     said = lost or detail
     signal = event.search(r"The process receives? a (SIG[A-Z]{3,6})\b")
-    told = event.evidence()
+    own = event.evidence()
     # Ray names every identifier of the worker before it says how that ended.
     end = event.search(r"Worker exit type: [^\n]{1,400}")
-    rest = (event.evidence(end[0].strip()),) if end is not None and end[0].strip() not in told.text else ()
+    rest = (event.evidence(end[0].strip()),) if end is not None and end[0].strip() not in own.text else ()
     yield check.finding(
         f"the {f'actor {name[1]}' if name else 'worker'}{where} died{how}"
         f"{f': {said[1]}' if said else ''}{f' ({signal[1]})' if signal else ''}; the cause is not in this log",
-        evidence=(told, *rest),
+        evidence=(own, *rest),
         fixes=(
             Fix(title=f"read the dead worker's own log{node} and judge it too", commands=(f"rldoctor triage {log}",)),
             Fix(

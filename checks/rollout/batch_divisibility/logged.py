@@ -10,7 +10,7 @@ from rldoctor.api import Case, Finding, Fix, LogEvent
 from ...declared.batches import GENERATION, GROUP, MINI, PER_DEVICE, PROMPTS, TRAIN
 from . import check
 
-# Messages about batches, with what their numbers are; the first that fits is told.
+# Messages about batches, with what their numbers are; the first that fits is reported.
 REFUSALS = (
     (r"generation_batch_size \((?P<of>\d+)\) must be divisible by num_generations \((?P<by>\d+)\)", GROUP),
     (r"batch size \([^)]*\) must be evenly divisible by the number of generations per prompt \((?P<by>\d+)\)", GROUP),

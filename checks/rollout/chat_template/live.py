@@ -75,10 +75,10 @@ def read_by_the_engine(case: Case) -> Iterator[Finding | Reach]:
     require_own(case)
     for job in runs(case, "tokens"):
         require(job, "tokenizer")
-        told = require(job, "read")
-        rows = [row for row in told if "refused" not in row]
+        found = require(job, "read")
+        rows = [row for row in found if "refused" not in row]
         if not rows:
-            raise NotChecked(f"the engine takes no text: {told[0]['refused'] if told else 'none was given'}"[:300])
+            raise NotChecked(f"the engine takes no text: {found[0]['refused'] if found else 'none was given'}"[:300])
         wrong = [row for row in rows if row["engine"] != row["tokenizer"]]
         if wrong:
             what = " and ".join(dict.fromkeys(row["about"] for row in wrong))

@@ -88,20 +88,20 @@ def of_prompt_tokens(case: Case) -> Iterator[Finding | Reach]:
     """Every token of a prompt but the first has its log-probability, where the engine tells them at all."""
     answers.require_own(case)
     for job in runs(case, "agreement"):
-        told = [value for row in require(job, "plain") for value in row.get("prefill") or ()]
-        told += (records(job).get("vocabulary") or {}).get("engine") or ()
-        missing = told.count(None)
-        if not told or missing == len(told):
+        given = [value for row in require(job, "plain") for value in row.get("prefill") or ()]
+        given += (records(job).get("vocabulary") or {}).get("engine") or ()
+        missing = given.count(None)
+        if not given or missing == len(given):
             raise NotChecked("the engine tells no log-probabilities of prompts")
         if missing:
             yield check.finding(
                 f"{missing} tokens of prompts to {describe(job)} come without their log-probability, others with it",
                 grade=Grade.OBSERVED,
-                evidence=(Evidence(text=f"of {len(told)} tokens looked at", source="agreement probe"),),
+                evidence=(Evidence(text=f"of {len(given)} tokens looked at", source="agreement probe"),),
                 fixes=(Fix(title="another release of vLLM; until then compute log-probabilities in the trainer"),),
             )
             continue
-        yield Reach(f"{len(told)} prompt tokens with their log-probability")
+        yield Reach(f"{len(given)} prompt tokens with their log-probability")
 
 
 @check.observed(needs=["observations.answers"])
@@ -123,10 +123,10 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
             )
         sums = answers.wrong_sums(job)
         if sums and not ranked:
-            told, own = sums[0]
+            total, own = sums[0]
             yield _beside(
                 f"cumulative_logprob of {len(sums)} completions from {describe(job)} is not the sum of their tokens': "
-                f"{told:.4g}, not {own:.4g}",
+                f"{total:.4g}, not {own:.4g}",
                 places,
             )
         yield Reach(f"{len(places)} sampled tokens with their own log-probability and rank")

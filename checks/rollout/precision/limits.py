@@ -39,6 +39,6 @@ def least_capability(method: str, version: tuple[int, ...]) -> float | None:
 
 
 def oldest_device(case: Case) -> float | None:
-    """The least compute capability of the devices, None where none is told."""
+    """The least compute capability of the devices, None where none is known."""
     reported = (device.compute_capability for device in (case.gpus.devices if case.gpus else ()))
     return min((float(capability) for capability in reported if capability), default=None)

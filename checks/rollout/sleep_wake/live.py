@@ -113,8 +113,8 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                     *cite(plan, SLEEP, LEVEL),
                     *(
                         Evidence(text=f"level {level}, {text}", source="sleep scenario")
-                        for level, (_, told) in changed.items()
-                        for text in told.values()
+                        for level, (_, texts) in changed.items()
+                        for text in texts.values()
                     ),
                 ),
                 fixes=(

@@ -103,11 +103,11 @@ def _placement(draft: Draft) -> None:
     if colocated:
         draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
     # Of printed arguments the script is not known.
-    told = draft.launch.entry.endswith(".py")
+    script_known = draft.launch.entry.endswith(".py")
     overlaps = "async" in draft.launch.entry
-    if not colocated and told:
+    if not colocated and script_known:
         draft.derive("placement.mode", "async" if overlaps else "separate", "no --colocate: devices of their own")
-    if told and (overlaps or not colocated):
+    if script_known and (overlaps or not colocated):
         draft.derive("rollout.async", overlaps, "train_async.py" if overlaps else "train.py")
     if draft.native("offload") is True or colocated:
         how = "--offload" if draft.native("offload") is True else "--colocate"

@@ -310,9 +310,9 @@ def _locked(program: Program, file: str, files: Files) -> bool:
 
 def _tmux(program: Program, file: str, files: Files) -> bool:
     """The command of a new session or window; keys that are sent count where they end with the return key."""
-    told = program.words[1].text
+    subcommand = program.words[1].text
     words = _after_options(program.words[2:], TMUX_VALUED)
-    if told.startswith("send"):
+    if subcommand.startswith("send"):
         words = words[:1] if len(words) == 2 and words[1].text in ("Enter", "C-m", "ENTER") else []
     if len(words) == 1:
         program.text, program.words = words[0], ()

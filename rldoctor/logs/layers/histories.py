@@ -65,10 +65,12 @@ def commits(lines: Sequence[bytes]) -> Strip | None:
 
 def _without_messages(text: bytes) -> bytes:
     kept: list[bytes] = []
-    told = False
+    in_message = False
     for line in text.split(b"\n"):
-        told = _COMMIT.match(line) is not None or (told and (_AUTHOR.match(line) or _MESSAGE.match(line)) is not None)
-        kept.append(b"" if told else line)
+        in_message = _COMMIT.match(line) is not None or (
+            in_message and (_AUTHOR.match(line) or _MESSAGE.match(line)) is not None
+        )
+        kept.append(b"" if in_message else line)
     return b"\n".join(kept)
 
 

@@ -41,8 +41,8 @@ def records(lines: Sequence[bytes]) -> Strip | None:
     held = [record for line in full if (record := _record(line)) is not None]
     if len(held) >= max(MOST * len(full), 1):
         # What all records say alike, says nothing of one: a collector's level is none of the program's.
-        told = [names for names in (_LEVEL, _PROCESS) if len({str(_of(_held(one), names)) for one in held}) > 1]
-        return lambda text: _unpacked_lines(text, told)
+        distinct = [names for names in (_LEVEL, _PROCESS) if len({str(_of(_held(one), names)) for one in held}) > 1]
+        return lambda text: _unpacked_lines(text, distinct)
     return None
 
 
@@ -106,22 +106,22 @@ def _of(held: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
     return next((value for each in held if (value := _first(each, names)) is not None), None)
 
 
-def _unpacked_lines(text: bytes, told: Sequence[Sequence[str]]) -> bytes:
+def _unpacked_lines(text: bytes, distinct: Sequence[Sequence[str]]) -> bytes:
     found: list[str] = []
     for raw in text.split(b"\n"):
         entry = _record(raw)
         if entry is not None:
-            found += _text_of(entry, told)
+            found += _text_of(entry, distinct)
         else:
             found.append(raw.decode("utf-8", "replace"))
     return "\n".join(found).encode("utf-8", "replace")
 
 
-def _text_of(entry: Mapping[str, Any], told: Sequence[Sequence[str]]) -> Iterator[str]:
+def _text_of(entry: Mapping[str, Any], distinct: Sequence[Sequence[str]]) -> Iterator[str]:
     """The lines of a record, each with what the record tells about it."""
     held = _held(entry)
-    process = _of(held, _PROCESS) if _PROCESS in told else None
-    level = _of(held, _LEVEL) if _LEVEL in told else None
+    process = _of(held, _PROCESS) if _PROCESS in distinct else None
+    level = _of(held, _LEVEL) if _LEVEL in distinct else None
     reported = envelope.written(
         time=time_of(entry) or "",
         level=level.upper() if isinstance(level, str) else "",

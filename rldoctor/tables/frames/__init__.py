@@ -33,7 +33,7 @@ class Table(PackedTable):
 
     def releases_of(self, frames: Iterable[Position]) -> tuple[str, ...]:
         """The releases that have every position in its function; what is no function, or in a module that no release
-        has, is left out. Empty where no release fits, all where nothing was told."""
+        has, is left out. Empty where no release fits, all where no frame was given."""
         fitting = set(range(len(self.releases)))
         for position in frames:
             layouts = self._modules.get(position.module)

@@ -133,20 +133,20 @@ def _fits(table: Table, module: str, asked: Request) -> set[int] | None:
     if asked.kind == "attribute":
         return set.intersection(*(_having(table, module, asked.owner, name) for name in asked.names))
     fits = set()
-    told = False
+    known = False
     for name in dict.fromkeys((asked.owner, f"{asked.owner}.__init__")):
         for span in table.spans(module, name):
             if not span.parameters:
                 continue
-            told = True
+            known = True
             if _accepts(span.parameters.split(","), asked):
                 first, last = table.releases.index(span.since), table.releases.index(span.until)
                 fits |= set(range(first, last + 1))
     if asked.kind == "argument":  # the parameters of a dataclass are its fields
         made = asked.owner.removesuffix(".__init__")
         fields = set.intersection(*(positions(table, module, f"{made}.{name}") for name in asked.names))
-        return fits | fields if told or fields else None
-    return fits if told else None
+        return fits | fields if known or fields else None
+    return fits if known else None
 
 
 def _having(table: Table, module: str, owner: str, name: str) -> set[int]:
