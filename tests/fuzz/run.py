@@ -127,6 +127,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--keep", type=Path, default=Path("fuzz-failures"), help="folder for failing inputs")
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # with what it keeps while it runs
     chosen = [TARGETS[name] for name in given.target or TARGETS]
     shares = sum(target.share for target in chosen)
     failures = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -271,7 +272,7 @@ def _file(name: str, data: bytes) -> Iterator[Path]:
 @lru_cache(maxsize=1)
 def _scratch() -> Path:
     where = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    made = tempfile.mkdtemp(prefix="rldoctor-fuzz-", dir=where)
+    made = tempfile.mkdtemp(prefix=f"rldoctor-fuzz-{os.getpid()}-", dir=where)
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)
 

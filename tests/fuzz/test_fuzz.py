@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.fuzz.mutation import LONGEST, Maker
@@ -63,3 +68,19 @@ def test_the_fuzzer_finds_what_is_wrong_and_makes_it_small() -> None:
     assert slow is not None and slow.reason == "took more than 0.1 s"
     assert attempt_doubled(target(grows), b"x") is not None
     assert attempt(target(hangs), b"") is None
+
+
+def test_a_fuzzer_that_is_ended_leaves_no_folder() -> None:
+    command = (sys.executable, "-m", "tests.fuzz.run", "--target", "saved", "--inputs", "1000000")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as fuzzer:
+
+        def folders() -> list[Path]:
+            return [*Path("/dev/shm").glob(f"rldoctor-fuzz-{fuzzer.pid}-*")]
+
+        end = time.monotonic() + 60
+        while not folders() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert folders()
+        fuzzer.terminate()
+        assert fuzzer.wait(20) == 128 + 15
+        assert folders() == []
