@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from rldoctor.expressions import expression
 from rldoctor.printable import plain
-from rldoctor.redact import columns, kinds, logins, memory, named, urls, usages
+from rldoctor.redact import columns, handed, kinds, logins, memory, named, urls, usages
 from rldoctor.redact.marks import mark
-from rldoctor.redact.names import is_secret_option, is_secret_variable, looks_made
+from rldoctor.redact.names import is_one_of_somebody, is_secret_option, is_secret_variable, looks_made, owned
 from rldoctor.redact.readings import Reading, readings
 from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
@@ -51,7 +51,7 @@ def _shown(value: str) -> list[Span]:
 
 def _searched(value: str) -> tuple[tuple[Reading, tuple[Span, ...]], ...]:
     """The readings of a text in which a secret shows, and where it stands there; the text alone decides that."""
-    finds = (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find)
+    finds = (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find, handed.find)
     found = ((reading, tuple(span for find in finds for span in find(reading.text))) for reading in readings(value))
     return tuple((reading, spans) for reading, spans in found if spans)
 
@@ -155,7 +155,7 @@ def _tree(value: Any) -> Any:
     return value
 
 
-def _mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _mapping(value: Mapping[Any, Any], owner: str = "") -> Mapping[Any, Any]:
     clean: dict[Any, Any] = {}
     changed = False
     entry = value.get("name")
@@ -165,6 +165,8 @@ def _mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
         name = kept if isinstance(kept, str) else ""
         if key == "value" and isinstance(entry, str):  # a manifest's {"name": "HF_TOKEN", "value": ...}
             name = text(entry)
+        if is_one_of_somebody(name):
+            name = owned(name, (owner,))
         shown = _under(name, item)
         changed = changed or shown is not item or kept != key
         clean[kept] = shown
@@ -180,7 +182,7 @@ def _under(name: str, value: Any) -> Any:
         shown = [_under(name, item) for item in value]
         if any(new is not old for new, old in zip(shown, value, strict=True)):
             return _like(value, shown)
-    return _tree(value)
+    return _mapping(value, name) if isinstance(value, Mapping) else _tree(value)
 
 
 def _sequence(value: list[Any] | tuple[Any, ...]) -> Any:

@@ -14,8 +14,11 @@ from rldoctor.redact.values import arguments, whole
 _QUOTE = r"[\"'`]?"
 _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
-_WORDS = r"[^\n|;]{0,200}?"
+# The file where one is kept.
+_KEPT_IN = r"[^\s|;<>]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b)"
 _USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
+# What is written there up to a word: <<EOF
+_HERE = r"<<-?[ \t]?[\"'\\]?\w{1,24}[\"']?"
 # How somebody may be known, in a list of such ways; and what that one may do.
 _KINDS = (
     r"(?i:basic|digest|bearer|oauth2?|none|ntlm|kerberos|negotiate|token|apikey|api_key|jwt|saml|ldap|oidc|read|write)"
@@ -43,6 +46,8 @@ _CERTAIN = tuple(
         rf"\b(?i:attach)\b[^\n;]{{1,120}}\b(?i:key)[ \t]{{1,4}}[\"']{_QUOTED}",
         r"\b(?:PIN|[TH]?OTP)(?:[ ][a-z]{2,8}){0,2}(?::|[ ]is)[ ]{1,4}(?P<value>\d{4,10})\b",
         r"\bUSER[ ]\S{1,64}\s{1,8}PASS[ ](?P<value>[^\s\"'`][^\n\"'`]{0,255})",
+        # A client of a cloud: what follows the name of an access key.
+        rf"\([ \t]{{0,4}}[\"'](?:AKIA|AKLT|AKTP|AKID|LTAI)\w{{0,60}}[\"'],[ \t]{{0,4}}[\"']{_QUOTED}",
         # What a program of expect sends when it is asked.
         rf"(?i:assword|assphrase)[^\n]{{0,12}}\bsend(?:[ \t]--?\w{{0,8}}){{0,2}}[ \t]{{1,4}}[\"']{_QUOTED}",
         rf"\.(?:login\(|connect\([^()\n,]{{1,80}},[ \t]{{0,4}}\d{{1,5}},)"
@@ -64,6 +69,8 @@ _CERTAIN = tuple(
 _IN_WORDS = tuple(
     expression(pattern)
     for pattern in (
+        # wifi: lab / secret
+        r"\b(?i:wi-?fi|wlan|ssid|hotspot)\b[^\n:/]{0,40}:[ ]{1,4}[\w.@-]{1,64}[ ]/[ ](?P<value>[^\s\"'`]{6,256})",
         rf"(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[[ \t]{{0,4}}[\"'](?!{_KINDS})[^\"'\n]{{1,64}}[\"'],"
         rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
         # user/password: bot/secret
@@ -96,6 +103,9 @@ _LIKELY = tuple(
         rf":?[ \t]{{1,4}}{_QUOTE}(?P<value>[\w+/=-]{{16,256}})",
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
+        # account on the node: lab / secret
+        rf"(?i:\b(?:vpn|credentials?|creds|account|log[ -]?in|zugang)\b)[^\n:/]{{0,40}}:[ \t]{{1,4}}"
+        rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
         rf"{_VALUE}",
@@ -103,7 +113,7 @@ _LIKELY = tuple(
         rf"(?<![\w-])(?:-[uU]|--user(?:name)?)[ \t=]{{1,4}}{_QUOTE}[\w.@-]{{1,64}}{_QUOTE}[ \t]{{1,4}}-p[ \t]{{0,4}}"
         rf"{_QUOTE}{_VALUE}",
         rf"\buser[ \t]{{0,4}}=[ \t]{{0,4}}[\"'][\w.@-]{{1,64}}:{_VALUE}",
-        r"://[^\s/\"']{1,128}/t/(?P<value>[\w-]{16,128})(?=/)",
+        r"://[^\s/\"']{1,128}/t/(?!(?:[a-z]+|\d+)(?:-(?:[a-z]+|\d+)){3,})(?P<value>[\w-]{16,128})(?=/)",
         # Keys of trackers look like digests.
         r"\b(?:wandb|swanlab)\w{0,24}"
         r"(?:\b[^\n]{0,160}|[\"']?[:=][ \t]{0,8}(?:\{[^{}]{0,200}|(?:\n[ \t][^\n]{1,110}){0,4}\n[ \t]{1,16}))"
@@ -111,9 +121,14 @@ _LIKELY = tuple(
         # The same where the question is not quoted whole.
         r"\bexpect[ \t](?:-\w{1,8}[ \t]{1,4})?[\"'{][^\n]{1,80}\s{1,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
         r"[\"'](?P<value>[^\"'\n\\]{1,256})",
+        # printf 'HF_TOKEN=%s' secret
+        r"\bprintf[ \t][\"'][^\"'\n]{0,80}(?i:token|secret|pass(?:word|wd)?|key|pat)\w{0,16}[=: ]{0,3}%s[^\"'\n]{0,20}"
+        rf"[\"'][ \t]{{1,4}}{_QUOTE}{_VALUE}",
         # What is written to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
-        r">{1,2}[ \t]{0,4}[^\s|;]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b)",
+        rf">{{1,2}}[ \t]{{0,4}}{_KEPT_IN}",
+        rf"\b(?:cat|tee)[ \t>]{{1,8}}{_KEPT_IN}[^\s|;]{{0,80}}[ \t]{{0,4}}{_HERE}\s{{1,40}}{_VALUE}(?=\s)",
+        rf"{_HERE}[ \t]{{0,4}}>{{1,2}}[ \t]{{0,4}}{_KEPT_IN}[^\s|;]{{0,80}}\s{{1,40}}{_VALUE}(?=\s)",
         r"(?:pass|token|secret|key|cred)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
         rf"{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
@@ -156,7 +171,7 @@ _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|ftp>|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
     r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl"
-    r"|sign_?in\(|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|sign_?in\(|\bak(?:ia|lt|tp|id)|\bltai|wi-?fi|wlan|ssid|hotspot|\bvpn|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

@@ -194,7 +194,8 @@ def _cut_off(text: str) -> Iterator[Span]:
 
 
 def _tells(piece: str) -> bool:
-    return len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
+    mixed = len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
+    return mixed or (len(piece) >= 2 * _PIECE and not any(map(str.isspace, piece)))
 
 
 def _shared(text: str, start: int, value: str) -> int:

@@ -16,12 +16,14 @@ from rldoctor.redact.names import (
     is_digest,
     is_long_and_random,
     is_nothing,
+    is_one_of_somebody,
     is_password,
     is_path,
     is_prose,
     is_secret_option,
     looks_drawn,
     looks_made,
+    owned,
     says_of_it,
     words,
 )
@@ -31,7 +33,7 @@ from rldoctor.redact.values import closing, phrase, whole
 _LONGEST_VALUE = 512
 _STEM = expression(
     rf"{IN_OTHER_LANGUAGES}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|pw(?![a-z])|kennwort|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
+    rf"|pw(?![a-z])|kennwort|(?<=_)api(?![a-z_])|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
     re.IGNORECASE,
 )
 _BEFORE = expression(
@@ -61,6 +63,8 @@ _JOINED = expression(
 )
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
+# What a module lists of its own: "CredentialsError", "TokenFileError"
+_CLASS = expression(r"(?:[A-Z][a-z]+){2,8}")
 # [--name, value] as YAML writes a list in one line.
 _IN_FLOW = expression(r"[ \t]{0,4},[ \t]{1,4}(?=[^\s,\"'\[\]{}-][^\s,\"'\[\]{}]{0,511}[ \t]{0,4}[,\]])")
 _A_FLOW_BEGINS = expression(r"\[[^\[\]\n]{0,400}\Z")
@@ -70,6 +74,16 @@ _PAIR = expression(
 )
 _FORMATTED = expression(
     rf"[ \t:='\"]{{0,4}}(?:%[sr]|\{{[\w!:]{{0,8}}\}})[^\"'\n]{{0,40}}{_QUOTE}[ \t]{{0,4}},[ \t]{{0,4}}(?=[bB]?{_QUOTE})"
+)
+# What is no name of a secret by itself is one of who opens something with it: wandb: {key: value}, [wandb]\nkey = value
+_IN_BRACES = expression(r"(?P<owner>[A-Za-z_][\w-]{0,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4}(?:dict\()?\{[^{}]{0,320}\Z")
+_SUBSCRIBED = expression(r"\[[\"'](?P<owner>[A-Za-z_][\w-]{0,40})[\"']\]\[[\"']\Z")
+_INDENTED = expression(
+    r"(?:^|\n)[ \t-]{0,40}[\"']?(?P<owner>[A-Za-z_][\w-]{0,40})[\"']?:[ \t]*"
+    r"(?:\n[ \t]{1,80}[^\n]{0,120}){0,6}\n[^\n]{0,80}\Z"
+)
+_IN_A_SECTION = expression(
+    r"(?:^|\n)\[{1,2}[\w.\"-]{0,40}?(?P<owner>[A-Za-z_][\w-]{0,40})\"?\]{1,2}\n(?:[^\n\[]{0,120}\n){0,8}[^\n]{0,4}\Z"
 )
 # name value, alone in the line of a file of settings.
 _LINE = expression(r"[ \t]{0,40}(?:(?:config )?set )?", re.IGNORECASE)
@@ -171,7 +185,10 @@ _OF_AN_OPTION = expression(r"[a-z]{2,15}[ \t](?:a|[A-Za-z_]{2,32})[,.;:]?(?=[\s\
 # What a sentence says a password to be.
 _TOLD = expression(r"(?:\b(?:is|was|to|provided)|->|→)[ \t:(]*\Z")
 _TELLS = expression(r"(?::|\b(?:is|was)|->|→)[ \t]+\Z")
-_OF_IT = expression(r"[:,]|[ \t](?:for|of|to|on|at|is|was|are|set|changed|from|used|->|→)\b|[ \t]{1,4}\Z")
+_OF_IT = expression(
+    r"[:,]|[ \t](?:for|of|to|on|at|is|was|are|set|changed|from|used|des|der|von|du|de|del|da|do|di|van|->|→)\b"
+    r"|[ \t]{1,4}\Z"
+)
 _STATE = expression(r"[a-z-]{2,16}(?:ed|er|able|ible|ing|less)\.?")
 _LAST_WORD = expression(
     r"[^\s\"'`()<>{}\[\]:=\\]{3,200}"
@@ -257,6 +274,7 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     if name == "PWD" and text[begin - 1 : begin] == ";" and text[end + 1 : end + 2] != "/":
         name = name.lower()  # of a connection string: PWD is no folder
     option = text[begin:end].startswith("-") and (not begin or text[begin - 1] not in "})]")
+    name = owned(name, _owners(text, begin)) if is_one_of_somebody(name) else name
     certain = _names_a_secret(name)
     if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
         yield from _held(text, together.start(), together.end(), name)
@@ -293,6 +311,16 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
             return
         span = following
         yield span
+
+
+def _owners(text: str, begin: int) -> Iterator[str]:
+    """Whose key or token it is: what holds it in braces, in lines that stand further right, or in a section."""
+    line = text.rfind("\n", max(0, begin - 80), begin) + 1
+    first = _FIRST_IN_A_LINE.fullmatch(text, line, begin)
+    below = () if first is None else (_INDENTED,) if first["indent"] else (_IN_A_SECTION,)
+    for way in (_IN_BRACES, _SUBSCRIBED, *below):
+        if holds := way.search(text, max(0, begin - 400), begin):
+            yield holds["owner"]
 
 
 def _is_a_turn(text: str, begin: int, end: int) -> bool:
@@ -366,7 +394,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         option or name.isupper() or len(words(name)) > 1 or name.lower() in _HEADERS
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
-        return None if span is not None and _is_a_name(text[span.start : span.end]) else span
+        value = "" if span is None else text[span.start : span.end]
+        return None if _is_a_name(value) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(value)) else span
     if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
         return _after_a_name(text, flow.end(), name, closed=True, joint=",")
     if is_password(name) and (pair := _PAIR.match(text, end)) and text[max(0, begin - 2) : begin - 1] in ("(", "["):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from rldoctor.expressions import expression
@@ -50,7 +51,11 @@ _OPENS = _set(
     "deploy ssh app wandb swanlab comet neptune clearml mlflow openai anthropic azure aws gcp google gemini hf hub "
     "huggingface modelscope github gitlab bitbucket slack discord telegram dingtalk feishu lark wechat serper tavily "
     "bearer session security refresh bot personal registry pypi npm docker redis ray server oauth csrf xsrf vault "
-    "subscription sa var preshared sign sdk hmac"
+    "subscription sa var preshared sign sdk hmac adobe asana cloudflare cohere dashscope datadog deepinfra deepseek "
+    "dropbox elevenlabs facebook figma firecrawl fireworks groq heroku hubspot jina kucoin langfuse langsmith linkedin "
+    "mailgun mapbox mistral moonshot ngc nvidia openrouter perplexity pinecone postman pulumi qianfan replicate runpod "
+    "sambanova sendbird sentry serpapi siliconflow squarespace stepfun supabase tencent twilio vastai volc volcengine "
+    "yandex zhipu zhipuai"
 )
 # As words of their own before the last: an API key, the HF token; a server key may be anything.
 _AS_A_WORD = _set(
@@ -58,6 +63,7 @@ _AS_A_WORD = _set(
     "security"
 )
 OPENERS = "|".join(sorted(_OPENS - _AS_A_WORD))
+_OWNS = expression(rf"(?:^|[_-])(?i:{OPENERS})$")
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Words are written together with a word before them: a password with any, a key with what it opens.
 _TOGETHER = expression(
@@ -74,7 +80,7 @@ _OF_A_MODEL = _set(
     "new next first last prev batched ids scheduled cached think thinking begin end start text chat implicit"
 )
 # The last word of a name that may hold a secret; the value decides.
-_PERHAPS = _set("key token sk sig sign signature pat auth sessionid")
+_PERHAPS = _set("key token sk sig sign signature pat auth sessionid api")
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "sign", "signature"}
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
@@ -141,7 +147,7 @@ _NOTHING = expression(
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, !vault, <your key>, ***; and a
 # header of one.
 _REFERENCE = expression(
-    r"(?:(?i:bearer|basic|token)[ \t]{1,4})?"
+    r"(?:(?i:bearer|basic|token|bot)[ \t]{1,4})?"
     r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
     r"|!(?:vault|secret|env|ENV|!(?:str|int|float|bool|binary|null)))"
 )
@@ -184,6 +190,8 @@ def _parts(word: str) -> tuple[str, ...]:
 def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a secret: KEY or TOKEN is a word of its name, the value no mere number."""
     parts = re.split(r"[^A-Z0-9]+", name[-_LONG:].upper())
+    if parts[-1] == "API":  # that opens one: TAVILY_API
+        return looks_drawn(value) or is_digest(value)
     telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part.rstrip("0123456789"))]
     if not telling or name.upper() in _NO_SECRETS or is_nothing(value):
         return False
@@ -240,7 +248,7 @@ def is_password(name: str) -> bool:
 
 
 def _is_a_count(found: list[str], value: str) -> bool:
-    return found == ["pass"] and _COUNT.fullmatch(value) is not None
+    return "pass" in found and _COUNT.fullmatch(value) is not None
 
 
 def _is_harmless(found: list[str], value: str) -> bool:
@@ -262,6 +270,16 @@ def _looks_thought_out(value: str) -> bool:
 def _opens(found: list[str]) -> bool:
     """Whether a word that opens something stands right before a key or a token: ``hub_token``, ``access_key_id``."""
     return any(before in _OPENS and word in _KEYS_AND_TOKENS for before, word in itertools.pairwise(found))
+
+
+def is_one_of_somebody(name: str) -> bool:
+    """Whether this is a key or a token of which only its owner says whether it opens something."""
+    return name.lower() in _KEYS_AND_TOKENS
+
+
+def owned(name: str, owners: Iterable[str]) -> str:
+    """A key or a token with the name of what it is in, where that opens something: ``key`` in ``wandb``."""
+    return next((f"{owner}_{name}" for owner in owners if _OWNS.search(owner)), name)
 
 
 def has_a_password(word: str) -> bool:

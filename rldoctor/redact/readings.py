@@ -21,17 +21,19 @@ _ESCAPED = expression(
 _BY_LETTER = {"n": "\n", "r": "\r", "t": "\t", "e": "\x1b", "033": "\x1b"}
 # JSON inside JSON inside JSON, and what quotes that.
 _LEVELS = 5
-# Colours, characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
+_COLOUR = expression(r"\x1b\[[\d;:?]{0,32}[A-Za-z]")
+# Characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
 # difference or of a table; the rank, process or container, the time, the level and the place that speak.
 _LAYER = expression(
-    r"\x1b\[[\d;:?]{0,32}[A-Za-z]|[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+    r"[\x00\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
     r"|^(?:>[ \t]?(?!>)|[+<-](?![+<-]|removed:))?(?:[│┃|][ \t]?)?"
     r"(?:[A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d[ ][\w.-]{1,64}[ ][\w./@-]{1,64}(?:\[\d{1,9}\])?:[ ]?"
     r"|std(?:out|err)[ ][FP][ ]?"
     r"|\[[^\[\]\n]{1,60}\](?![ \t]{0,80}[│┃|]?$):?[ \t]?|\([^()\n]{1,80}\)[ \t]"
     r"|\d{1,5}:[ \t]|[\w.-]{1,64}[ \t]{1,8}\|[ \t]"
     r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"
-    r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|[\w./-]{1,80}:\d{1,6}\]?:?[ \t]"
+    r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|\|[ \t](?=\w)"
+    r"|[\w./-]{1,80}(?::[\w<>]{1,60})?:\d{1,6}\]?:?[ \t]"
     r"|(?<=[\w\]][ \t])-[ \t]){0,8}"
     r"|(?:(?<![ \t])|(?<=[│┃|][ \t]))[ \t]{0,256}[│┃]$|\r$",
     re.MULTILINE,
@@ -95,21 +97,25 @@ def readings(text: str) -> Iterator[Reading]:
     for level in range(_LEVELS):
         if reading is None:
             return
-        bare = _changed(reading, _LAYER, _blank)
+        plain = _changed(reading, _COLOUR, lambda found: "")
+        bare = _changed(plain or reading, _LAYER, _blank) or plain
         for one in (reading, bare):
             if one is not None:
                 yield one
-                whole = _joined(one, framed=_FRAME.search(text) is not None) if not level else None
+                whole = _joined(one, plain or reading, framed=_FRAME.search(text) is not None) if not level else None
                 yield from (whole,) if whole is not None else ()
         reading = _changed(reading, _ESCAPED, _unescaped)
 
 
-def _joined(reading: Reading, *, framed: bool) -> Reading | None:
-    """The text before a terminal or a frame broke its lines: those that are full, and no line is longer."""
+def _joined(reading: Reading, printed: Reading, *, framed: bool) -> Reading | None:
+    """The text before a terminal or a frame broke its lines: those that are full, as they were printed, and no line is
+    longer."""
     ends = [*_LINE_ENDS.finditer(reading.text)]
-    starts = [0, *(end.end() for end in ends)]
-    widths = [end.start() - start for start, end in zip(starts, ends, strict=False)]
-    width = max((*widths, len(reading.text) - starts[-1]))
+    widths = [len(line) for line in _LINE_ENDS.split(printed.text)]
+    if len(widths) != len(ends) + 1:
+        return None
+    width = max(widths)
+    widths.pop()
     full = [end for end, one in zip(ends, widths, strict=True) if one == width]
     if width not in _FULL or not (framed or len(full) > 1 or width in _TERMINALS):
         return None

@@ -4,8 +4,8 @@ A row has the words that name a program and its command, then what stands before
 are spellings of one word; ``-p`` takes its value with or without a space, ``-p+`` without, ``--pass`` behind a space or
 ``=``; words in capitals stand for anything, ``*`` for a part of a word, ``...`` for other words between, ``-...`` for
 options alone.
-``SECRET`` is a secret whatever it is, ``SECRET?`` where it looks like one, and ``< SECRET`` is what the program reads
-from its standard input.
+``SECRET`` is a secret whatever it is, ``SECRET?`` where it looks like one, ``< SECRET`` is what the program reads
+from its standard input, and ``> SECRET`` what it prints in the line below.
 """
 
 from __future__ import annotations
@@ -93,13 +93,24 @@ docker|podman secret create < SECRET?
 ngc config set < SECRET?
 base64 -*d|-*D|--decode < SECRET?
 sudo -*S < SECRET
+kubectl|oc get secret|secrets > SECRET?
+gcloud auth ... print-access-token|print-identity-token|print-refresh-token > SECRET?
+aws ecr|codeartifact get-login-password|get-authorization-token > SECRET?
+aws secretsmanager|ssm get-secret-value|get-parameter > SECRET?
+az account|keyvault ... get-access-token|show > SECRET?
+gh|hf|glab auth token > SECRET?
+vault kv get > SECRET?
+vault read|print > SECRET?
+pass|secret-tool show|lookup > SECRET?
+op read > SECRET?
+ray get-auth-token > SECRET?
 """
 _QUOTE = r"[\"'`]?"
 # Between words, as a shell writes them, also over lines, and as a list of Python or JSON does.
 _SPACE = r"(?:(?:[ \t]|\\\r?\n){1,8}|[\"'],\s{0,8}[\"'])"
 _VALUE = r"(?P<value>(?<=\")[^\"\n]{1,256}|(?<=')[^'\n]{1,256}|[^\s\"'`]{1,256})"
 _PLACES = {
-    "SECRET": rf"(?![-/]/|-){_VALUE}",
+    "SECRET": rf"(?![-/]/|-){_QUOTE}{_VALUE}",  # a word may have quotes in its middle: bot:'secret'
     "USER": r"[\w\\/.@$-]{1,64}",
     "NAME": r"[^\s\"'=]{1,64}",
     "FILE": r"[^\s\"':]{1,128}",
@@ -118,14 +129,20 @@ _FED = expression(
 _HERE = expression(rf"<<<[ \t]{{0,4}}{_QUOTE}(?P<user>\w{{1,32}}:(?=\S))?{_VALUE}")
 
 
+# Alone in the line below that of a command.
+_PRINTED = expression(r"[^\n]{0,300}\r?\n[ \t]{0,8}(?P<value>[^\s\"'`]{12,4096})[ \t]{0,80}(?=[\"'\r\n]|\Z)")
+
+
 @dataclass(frozen=True)
 class Usage:
-    """A row: the words of the command behind the program, and what stands before the secret."""
+    """A row: the words of the command behind the program, and what stands before the secret; of what it reads or prints
+    ``flow`` has the sign."""
 
     command: tuple[re.Pattern[str], ...]
     before: re.Pattern[str] | None
     follows: bool
     certain: bool
+    flow: str = ""
 
 
 def find(text: str) -> Iterator[Span]:
@@ -143,7 +160,9 @@ def _given(text: str, start: int, position: int, usage: Usage) -> Iterator[Span]
         if (found := word.search(text, position, end)) is None:
             return
         position = found.end()
-    if usage.before is None:
+    if usage.flow == ">":
+        hits = [hit] if (hit := _PRINTED.match(text, position)) else []
+    elif usage.before is None:
         fed = _FED.search(text, max(0, start - 400), start), _HERE.search(text, position, end)
         hits = [hit for hit in fed if hit]
     elif usage.follows:
@@ -171,13 +190,13 @@ def _usages() -> dict[str, list[Usage]]:
 def _usage(words: list[str]) -> Usage:
     """A row without its program."""
     certain = not words[-1].endswith("?")
-    fed = "<" in words
-    first = words.index("<") if fed else next(at for at, word in enumerate(words) if _is_given(word))
+    flow = next((word for word in words if word in ("<", ">")), "")
+    first = words.index(flow) if flow else next(at for at, word in enumerate(words) if _is_given(word))
     command = tuple(
         expression(rf"{_SPACE}{_QUOTE}{_spelled(word)}(?![\w-])") for word in words[:first] if word != "..."
     )
-    if fed:
-        return Usage(command, None, follows=False, certain=certain)
+    if flow:
+        return Usage(command, None, follows=False, certain=certain, flow=flow)
     follows = words[first][0] != "-" and words[first - 1 : first] != ["..."]
     before, between = "", _SPACE
     for word in words[first:]:

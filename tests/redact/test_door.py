@@ -49,6 +49,9 @@ def test_a_secret_is_known_by_the_name_of_its_variable(name: str, value: str) ->
     [
         ("TOKENIZERS_PARALLELISM", "false"),
         ("IMAGE_MAX_TOKEN_NUM", "1024"),
+        ("N_PASS", "8"),
+        ("TRITON_API", "2"),
+        ("OPENAI_API", "https://api.openai.com/v1"),
         ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "true"),
         ("EOS_TOKEN", "<|im_end|>"),
         ("HF_TOKEN", ""),
@@ -120,6 +123,12 @@ flutterwave-key FLWSECK_TEST-{012} | duffel-token duffel_test_{x43} | facebook-t
 telegram-token 1234567890:AA{x33} | discord-token MT{x24}.G{x5}.{x38} | adobe-secret p8e-{a32}
 frameio-token fio-u-{x64} | infracost-key ico-{x32} | intra42-secret s-s4t2ud-{064} | maxmind-key {x6}_{x29}_mmk
 readme-key rdme_{a70} | settlemint-token sm_pat_{x16} | authress-key sc_{a10}.{a5}.acc_{a20}.{x40}
+bitbucket-token BBDC-{x44} | contentful-token CFPAT-{x43} | fleetbase-key flb_live_{x20} | flexport-token shltm_{x40}
+klaviyo-key pk_{034} | launchdarkly-key sdk-{08}-{04}-{04}-{04}-{012} | posthog-key phx_{x43} | rootly-key rootly_{064}
+pubnub-key sub-c-{a8}-{a4}-{a4}-{a4}-{a12} | razorpay-key rzp_live_{x14} | salesforce-token 3MVG9{x80}
+serverchan-key SCT88123T{x24} | sourcegraph-token slk_{064} | square-token EAAA{x60} | ubidots-token BBFF-{x30}
+zoho-token 1000.{032}.{032} | newrelic-key NRIQ-{x32} | stripe-key pi_{x24}_secret_{x25}
+robinhood-key rh-api-{08}-{04}-{04}-{04}-{012}
 password-hash $6${x8}${x86} | password-hash $2y$05${x53} | password-hash $y$j9T${x22}${x43}
 password-hash $apr1${x8}${x22} | password-hash $argon2id$v=19$m=65536,t=3,p=4${x22}${x43}
 """
@@ -311,6 +320,12 @@ def test_base64_with_slashes_is_no_path() -> None:
         "storage key is checkpoints/step_1200; ray key is actor_8f3c2b1a; hub key 'model-00001' was not found; SK=en",
         'git+ssh://git@github.com/c/r.git@v2.0.1 f"postgresql://{user}:{password}@{host}/{db}"',
         'docker login -u ci --password-stdin registry.corp; next token is \'layer12\'; path="/data/""run2024x"',
+        'model = "Qwen2.5-7B-x1"\nkey = model\nhub = {"model": model}\napi_key = keys[model]\ntoken = model.eos',
+        '"CredentialsError", "TokenFileError"; f(password=password); self.password = password or ""',
+        "headers={'Authorization': f'Bot {self.token}'}; https://discuss.python.org/t/pep-625-file-name-of-a-source/4686",
+        "cache:\n  key: 5d41402abc4b2a76b9719d911017c592",
+        "wifi: 2.4 GHz / 5 GHz; account: lab / project: grpo; account on gpu01: lab / members; log in: ok / failed: 0",
+        "kubectl get secret hf\nNAME   TYPE   DATA\nhf     Opaque 1",
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
@@ -338,11 +353,15 @@ def test_a_tree_is_known_by_its_keys() -> None:
         "env": [{"name": "HF_TOKEN", "value": "S3"}, {"name": "SEED", "value": "1"}],
         "a": {"api_key": ["S3", "S4"], "n": 3, "eos_token": "</s>"},
         "command": ("serve", "--api-key", "S3"),
+        "wandb": {"key": "5d41402abc4b2a76b9719d911017c592"},
+        "cache": {"key": "7d793037a0760186574b0282f2f435e7"},
     }
     assert redact.tree(tree) == {
         "env": [{"name": "HF_TOKEN", "value": "<removed:HF_TOKEN>"}, {"name": "SEED", "value": "1"}],
         "a": {"api_key": ["<removed:api_key>"] * 2, "n": 3, "eos_token": "</s>"},
         "command": ("serve", "--api-key", "<removed:api-key>"),
+        "wandb": {"key": "<removed:wandb_key>"},
+        "cache": {"key": "7d793037a0760186574b0282f2f435e7"},
     }
     assert redact.tree(tree["env"][1]) is tree["env"][1]  # type: ignore[index]
 
@@ -484,6 +503,27 @@ def test_a_secret_goes_on_where_a_line_was_full(width: int) -> None:
     assert shown.endswith("\nstep_1000 of 2000") and shown.count("\n") == wrapped.count("\n") + 1
 
 
+def test_a_secret_goes_on_where_a_line_was_full_with_the_rank_that_speaks() -> None:
+    said = f"{'x ' * 20}--redis-password Fig73harbor19SADDLE42q --port 6379"
+    wrapped = "\n".join(f"[rank0]: {said[at : at + 71]}" for at in range(0, len(said), 71))
+    shown = redact.text(wrapped)
+    assert "harbor" not in shown and "SADDLE" not in shown and "6379" in shown
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2026-11-27 05:00:01.123 | INFO     | judge:init:42 - ",
+        "\x1b[32m2026-11-27 05:00:01.123\x1b[0m | \x1b[1mINFO    \x1b[0m | \x1b[36mjudge\x1b[0m:42 - ",
+        "\x1b[36m(TaskRunner pid=812, ip=10.0.0.4)\x1b[0m ",
+    ],
+)
+def test_a_block_is_read_behind_what_a_logger_puts_before_its_lines(before: str) -> None:
+    said = ["kind: Secret", "stringData:", "  tok: Fig73harbor19SADDLE42q", "api_key: |", "  Elm73harbor19SADDLE42q"]
+    shown = redact.text("\n".join(f"{before}{line}" for line in said))
+    assert "harbor" not in shown and shown.count("\n") == 4
+
+
 def test_a_secret_goes_on_behind_a_shells_backslash() -> None:
     assert redact.text("export HF_TOKEN=abra\\\ncadabra\\\nx7 && run") == (
         "export HF_TOKEN=<removed:HF_TOKEN>\\\n<removed:HF_TOKEN>\\\n<removed:HF_TOKEN> && run"
@@ -495,6 +535,9 @@ def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> Non
     redact.begin({"HF_TOKEN": "Zq81xxyy77wwvv55", "DB_PASSWORD": "correcthorse battery7"})
     assert redact.text('search "got Zq81xxyy77ww", raised by x') == 'search "got <removed:HF_TOKEN>", raised by x'
     assert redact.text("so xxyy77wwvv55, twice") == "so <removed:HF_TOKEN>, twice"
+    redact.begin({"DATABASE": ""}, ["x"])
+    redact.text("redis://default:walnut-river-44@h")
+    assert "walnut" not in redact.text('search "redis://default:walnut-river-", raised by x')
     assert redact.text("correcthorse is a word, Zq81xxyy one of eight") == (
         "correcthorse is a word, Zq81xxyy one of eight"
     )
