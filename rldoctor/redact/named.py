@@ -394,8 +394,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         option or name.isupper() or len(words(name)) > 1 or name.lower() in _HEADERS
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
-        value = "" if span is None else text[span.start : span.end]
-        return None if _is_a_name(value) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(value)) else span
+        held = "" if span is None else text[span.start : span.end]
+        return None if _is_a_name(held) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(held)) else span
     if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
         return _after_a_name(text, flow.end(), name, closed=True, joint=",")
     if is_password(name) and (pair := _PAIR.match(text, end)) and text[max(0, begin - 2) : begin - 1] in ("(", "["):
