@@ -327,7 +327,11 @@ check.signature(
     "] Stale file handle",
     "[Errno 5] Input/output error",
     "] Read-only file system",
-    pattern=r"\[Errno (?:5|30|116)\] (?P<why>Input/output error|Read-only file system|Stale file handle)"
+    # Of a socket they have no path.
+    "] Cannot send after transport endpoint shutdown: '",
+    "] Transport endpoint is not connected: '",
+    pattern=r"\[Errno (?:5|30|107|108|116)\] (?P<why>Input/output error|Read-only file system|Stale file handle|"
+    r"Cannot send after transport endpoint shutdown|Transport endpoint is not connected)"
     r"(?:: '(?P<path>[^'\n]{1,300})')?",
     exception="OSError",
     when=lambda case, event: link_of(event) is not None,

@@ -26,7 +26,9 @@ def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     left = (one for one in event.run.departed if one.source == event.source and one.line < event.number)
     if any(0 < one.code < _BY_SIGNAL for one in left):
         return False
-    return root is None or "Signal" in root.type or (root.source == event.source and root.line > event.number)
+    if root is None or event.exception is root:
+        return True
+    return "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 
 def cut_short(case: Case, event: LogEvent) -> bool:

@@ -23,7 +23,7 @@ _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 _NAME = r"(?:/[\w.-]{1,80})?(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
 _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
 # Who says so of a job begins with it.
-_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- )(?:the )?{_RECORDED}"
+_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- |\d:\d\d(?:[.,]\d+)? )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
 _BROKEN = r"(?:failed|lost|dead|unreachable|unhealthy)"
 
@@ -40,18 +40,36 @@ class Why:
 
 # Where a reason stands, and what a row of a table of jobs says.
 _FORMS = (
-    *("reason: ", "Reason: ", 'reason":', "reason=", "Reason=", "Error Code", "errorCode", "error_code", "JobState"),
-    *("job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: ", "Normal  ", "Warning  "),
-    *("Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed (", '"EventType"'),
+    *("reason: ", "Reason: ", 'reason":', "Reason'", 'Reason"', "reason=", "Reason=", "Error Code", "errorCode"),
+    *("error_code", "JobState", "job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: "),
+    *("Normal  ", "Warning  ", "Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed ("),
+    *('"EventType"', " (ip: "),
 )
 
-NOT_READY = Why(r"\bpods ready time ?out\b|\bno resource\b|\b(?:insufficient capacity|capacity error)\b", _FORMS)
+NOT_READY = Why(
+    r"\bpods ready time ?out\b|\b(?<!by )no (?:resource|capacity)\b|\b(?:insufficient capacity|capacity error)\b",
+    (*_FORMS, "_NO_RESOURCE", "insufficient in ", "quota limits", "nable to provision ", " unschedulable"),
+    (
+        r"\bresources are insufficient\b|\bunable to provision\b|\btasks in gang unschedulable\b",
+        r"\bexceed(?:s|ed)? (?:the )?(?:\w+ )?quota limits?\b",
+    ),
+)
+START = Why(
+    r"\b(?:unexpected admission|prolog|launch) (?:error|fail\w+)\b",
+    (*_FORMS, "rolog launch fail", "rolog failed"),
+    (r"\bprolog (?:launch )?fail(?:ed|ure)\b",),
+)
+IMAGE = Why(
+    r"\b(?:cannot|err(?:or)?|failed) (?:to )?(?:pull|image)\b|\bimage pull (?:fail|error|back)",
+    (*_FORMS, "pull access denied", "manifest unknown", " to pull image"),
+    (r"\bpull access denied\b|\bmanifest unknown\b|\b(?:failed|unable) to pull image\b",),
+)
 MEMORY = Why(
     # Of CUDA there is an OutOfMemoryError.
     r"\b(?:oom|out of mem(?:ory)?(?! error)|out of me|mem(?:ory)? ?limit)\b",
     (
         *(*_FORMS, "OUT_OF_ME", "memory usage", "memory limits", "out of memory", "OOM Killed", "OOM-Killed"),
-        *("OOM killer", "oom-kill"),
+        *("OOM killer", "oom-kill", "with more memory"),
     ),
     (
         r"\b(?:container|pod|runner|task|job)\b[^.]{0,60}\b(?:killed|failed|terminated)\b[^.]{0,40}"
@@ -59,14 +77,14 @@ MEMORY = Why(
         r"\boom[ -]?killed\b",
         r"\brunning beyond (?:physical|virtual) memory limits\b",
         r"\bof this unit (?:has been|was) killed by the oom killer\b",
-        r"\bfailed with result \W?oom-kill\b",
+        r"\bfailed with result \W?oom-kill\b|\binstance type with more memory\b",
     ),
 )
 PREEMPTED = Why(
-    r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*)\b",
+    r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*|interrupt(?:ed|ion))\b",
     (
         *(*_FORMS, "PREEMPTED", "preempted", "Preempted", "evicted", "Evicted", "reclaimed", "interrupted"),
-        *("Interrupted", "interruption", " preemption", " eviction", " outbid ", "s.preempted"),
+        *("Interrupted", "interruption", "Interruption", " preemption", " eviction", " outbid ", "s.preempted"),
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
@@ -92,7 +110,8 @@ MACHINE = Why(
             "not responding",
         ),
         *("failed health check", " failure", "node-failure", " maintenance", "deleting pod for node"),
-        *("The system is going down for ", "The system will "),
+        *("The system is going down for ", "The system will ", "lost contact with ", "unheard timeout"),
+        *(" closed by remote host", "ssh exited with exit code"),
     ),
     (
         rf"\b{_MACHINE}{_NAME}{_BE} (?:lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
@@ -106,6 +125,9 @@ MACHINE = Why(
         r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b(?! (?:to|within|yet)\b)",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
+        r"\bdisconnected unexpectedly\b|\bjob disconnected\b|\bunheard timeout\b.{1,80}\bhost\b",
+        rf"\blost contact with (?:the )?(?:raylet|job shell|broker|worker|{_MACHINE})\b",
+        r"\bconnection to \S+ closed by remote host\b|\bssh exited with exit code 255\b",
     ),
 )
 TIME = Why(
@@ -121,12 +143,13 @@ TIME = Why(
         rf"\b{_JOB}(?: \w+)? timeout \[[\d.hms]+\] expired\b",
     ),
 )
-AGAIN = Why(r"\b(?:max(?:imum)? (?:restarts|retries)|(?:backoff|retry|restart) limit)\b", _FORMS)
+AGAIN = Why(r"\b(?:max(?:imum)? (?:restarts|retries)|(?:backoff|retry|restart|requeuing) limit)\b", _FORMS)
 CANCELLED = Why(
     r"\b(?:cancell?ed|cancelling|stopped|revoked|aborted|deleted)\b",
     (
         *(*_FORMS, "cancelled", "canceled", "CANCELLED", "REVOKED", "stopped", "revoked", "deleted", "requeued"),
-        *(" terminated", " aborted", " killed", "externally set to "),
+        *(" terminated", " aborted", " killed", "externally set to ", "USER ABORTED", "User aborted", "> requested by"),
+        "pod deleted",
     ),
     (
         rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
@@ -136,10 +159,13 @@ CANCELLED = Why(
         rf"\b{_JOB} (?:is|was|has been) (?:cancell?ed|stopped|killed) by (?:user|admin\w*)\b",
         # Airflow, of a task that somebody marked.
         r"\bstate of this instance has been externally set to (?!success)\w",
+        r"\bmessage: \W?pod deleted\b|\buser aborted\b|\bsignal <(?:KILL|TERM|INT)> requested by\b",
     ),
 )
+# Last: why it failed nobody says there.
+FAILED = Why(r"^(?:job |task |pod )?failed$", _FORMS)
 # A reason of several words is what the first of these makes it: pods that are not ready in time are evicted for that.
-_EACH = (NOT_READY, MEMORY, PREEMPTED, MACHINE, TIME, AGAIN, CANCELLED)
+_EACH = (NOT_READY, IMAGE, START, MEMORY, PREEMPTED, MACHINE, TIME, AGAIN, CANCELLED, FAILED)
 
 _RUN_TOGETHER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
 _KEY = r"(?i:reason|state|status|phase|condition|error ?code|stop ?code)"
@@ -163,15 +189,20 @@ _STATE = re.compile(
     r"|^(?:Terminated|Failed|Stopped|Interrupted|Aborted|Killed) \((?P<state_6>[A-Z][a-z]+(?: [a-z]+){1,4})\)$"
     # Azure's scheduled events.
     r"|\"EventType\": ?\"(?P<state_7>Preempt)\""
+    # A failure in `ray status`.
+    r"|^\s*[\w.-]+: (?P<state_8>[A-Z][a-z]+(?:[A-Z][a-z]+)+) \(ip: "
 )
-# The same two columns of an event; a row of sacct has the job's number first, an exit code and its signal behind.
+# The same two columns of an event; a row of a table of jobs has the job's number first, and behind its state either an
+# exit code with its signal, or nothing where the state is of several words.
 _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
 _ROW = re.compile(
-    r"^\s*(?P<job>\d+)(?:[_+]\d+)?(?:\.\w+)?\s+(?:\S+\s+){0,8}?(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?\s+\d+:\d+\b"
+    r"^\s*(?P<job>\d+)(?:[_+]\d+)?(?:\.\w+)?[\s|]+(?:[^\s|]+[\s|]+){0,16}?"
+    r"(?:(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?[\s|]+\d+:\d+\b|(?P<state_2>[A-Z]{2,12}(?:_[A-Z]{2,12}){1,4})\s*$)"
 )
 # A reason of other words is somebody else's: RewardTimeout.
 _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
+    r"|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
     r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
     r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready"
     r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
@@ -180,6 +211,9 @@ _WORDS = re.compile(
     r"|deleted|deletion|requeued|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
 )
 
+# What a service's client raises of the job that it waited for.
+_RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b", re.IGNORECASE)
+_RAISED_FIELD = re.compile(r"\s*(?:message|reason|error|details?)\W", re.IGNORECASE)
 _CLAUSES = re.compile(r"[:;.] ")
 # What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
 _OF_A_ROLLOUT = (
@@ -189,9 +223,11 @@ _OF_A_ROLLOUT = (
 # Advice, a policy, a count of none, what the engine does to its own requests, what a process says of itself, what is
 # waited for, the nodes of a tree or graph, and a trial that the search over parameters gives up.
 _OTHERWISE = re.compile(
-    r"\b(?:if|when|whenever|unless|until|in case|may|might|can|could|would|should|never|without|0)\b"
+    r"\b(?:if|when|whenever|unless|until|in case|may|might|can(?!'t)|could|would|should|never|without)\b"
+    r"|(?<![\w./\"-])0 \w"
     r"|\bnot(?! responding)\b|\bno(?! longer| replacement)\b"
-    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|(?<!by )user(?!::)|keyboard)\b"
+    r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|keyboard)\b"
+    r"|\b(?<!by )user\b(?!::| aborted| or admin)"
     r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
     r"|\b(?:poll\w*|watch(?:er|es|ing)|listen\w*|simulat\w+|tree|graph|leaf|depth)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"
@@ -222,6 +258,15 @@ def is_of_a_tool(line: str) -> bool:
     return _OF_A_TOOL.search(line, 0, 1000) is not None
 
 
+def _of_a_job(event: LogEvent) -> bool:
+    """Whether a line is no exception's, or one of those in which a service's client raises how its job ended."""
+    if event.exception is None:
+        return True
+    message = event.exception.message
+    own = _RAISED_FIELD.match(event.line) is not None or event.line.endswith(message.split("\n", 1)[0])
+    return own and _RAISED.search(message, 0, 300) is not None
+
+
 def _one_of_several(event: LogEvent) -> bool:
     """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
     row = _ROW.match(event.line)
@@ -246,6 +291,6 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         return _OTHERWISE.search(line, clause, said.end() + 20 if behind is None else behind.start()) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
-        return event.exception is None and told(event.line) and not _one_of_several(event) and cut_short(case, event)
+        return _of_a_job(event) and told(event.line) and not _one_of_several(event) and cut_short(case, event)
 
     return condition

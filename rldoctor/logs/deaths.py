@@ -18,7 +18,8 @@ SHELL = r"(?:.{0,200}: line \d+:\s+\d+ )?"
 @dataclass(frozen=True)
 class Death:
     """One way a process says that it ended. ``literal`` is what the pass looks for, ``pattern`` what the line must be
-    from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist. ``launcher`` lines are
+    from its beginning; its groups ``rank``, ``code`` and ``pid`` are taken where they exist, and ``by_signal`` is the
+    exit code of a child that a signal ended. ``launcher`` lines are
     what a parent says about its child: they prove that the run failed and never are the first cause. ``behind`` lines
     follow an exception too; they are an end of their own only where the log shows none before them, and what a process
     says itself so only where no end at all stands before it. ``any_child`` lines may be about whichever child: behind a
@@ -51,13 +52,22 @@ SIGNALS = {
 }
 # A program's child that a signal ended, which is no tool, test or reward's of which a run has many, nor one that
 # somebody does without.
-_CHILD = (
-    r"(?!.{0,160}\b(?:retr(?:y|ies|ied|ying)|respawn\w*|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+"
-    r"|upload\w*|prob(?:e|es|ing)|pytest|https?|request|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command"
-    r"|episode|rollouts?|sample|code (?:execution|run\w*)|python code)\b)"
-    r".{0,160}\b(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned) (?:with )?(?:an? )?(?:non-?zero )?"
-    r"(?:exit |return |status )*"
+_NOT_A_TOOLS = (
+    r"(?!.{0,160}(?<![^\s'\"(\[=:])(?![^\s'\"]{0,200}/)[^\s'\"]{0,60}?\b(?:retr(?:y|ies|ied|ying)|respawn\w*"
+    r"|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+|upload\w*|prob(?:e|es|ing)|pytest|https?|request"
+    r"|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command|episode"
+    r"|rollouts?|sample|code (?:execution|run\w*)|python code)\b)"
 )
+_ENDED = r"(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned|killed|aborted)"
+# Exit codes that tell of a signal.
+_CODES = {str(code): name for name, number in SIGNALS.items() for code in (128 + number, -number)}
+_CODE = rf"(?P<by_signal>{'|'.join(_CODES)})\b"
+_NON_ZERO = r"(?:with )?(?:an? )?(?:non-?zero )?(?:exit |return |status )*"
+_CHILD = _NOT_A_TOOLS + rf".{{0,160}}\b{_ENDED} {_NON_ZERO}code {_CODE}"
+_BY_SIGNAL = _NOT_A_TOOLS + rf"(?:.{{0,160}}\b(?i:{_ENDED})\b.{{0,40}}\b)?(?i:signal)\W{{1,2}}"
+# A field of a record of a container, a task or a job.
+_FIELDS = ("exit_code", "exitCode", "ExitCode", "exit_status", "exitStatus", "Exit Code", "EXIT CODE")
+_FIELD = _NOT_A_TOOLS + rf".{{0,400}}?\b(?:{'|'.join(_FIELDS)})['\"]?[:=\s]{{1,30}}{_CODE}"
 # The wording is that of glibc and bash (signals), torch/distributed/elastic, DeepSpeed's launcher, Slurm, argparse,
 # CPython, Open MPI.
 DEATHS: tuple[Death, ...] = (
@@ -150,8 +160,10 @@ DEATHS: tuple[Death, ...] = (
     *(_death(f"Exit_status = {256 + int(number)}", r"\s*Exit_status = \d+$", name, True)
       for name, number in SIGNALS.items()),
     # Whoever tells it of whichever child.
-    *(_death(f"{code}", _CHILD + rf"{code}\b", name, True, any_child=True)
-      for name, number in SIGNALS.items() for code in (f"code {128 + number}", f"code -{int(number)}")),
+    *(_death(f"code {code}", _CHILD, name, True, any_child=True) for code, name in _CODES.items()),
+    *(_death(f"{word} {int(number)}", _BY_SIGNAL + rf"{int(number)}\b", name, True, any_child=True)
+      for name, number in SIGNALS.items() for word in ("signal", "SIGNAL", "signal:")),
+    *(_death(field, _FIELD, EXIT_CODE, True, any_child=True) for field in _FIELDS),
     _death("entrypoint command failed with exit code ",
            r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
     _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", EXIT_CODE, True),
@@ -191,7 +203,7 @@ def died(
         node = parts.get("node") or origin.node
         origin = Origin(parts.get("rank") or origin.rank, origin.actor, parts.get("pid"), node)
     ended = LoggedException(
-        type=f"SIG{parts['signal']}" if "signal" in parts else death.type,
+        type=f"SIG{parts['signal']}" if "signal" in parts else _CODES.get(parts.get("by_signal", ""), death.type),
         message=line.text.strip()[:2000],
         origin=origin,
         source=source,

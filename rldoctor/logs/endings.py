@@ -9,7 +9,7 @@ from dataclasses import replace
 from rldoctor.expressions import expression
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
-from rldoctor.logs.places import node_and_attempt
+from rldoctor.logs.places import node_and_attempt, told_of
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_document, is_quoted, labels_sample
 from rldoctor.logs.ranking import ASIDE, Found, closeness, explains
@@ -69,7 +69,9 @@ def ended(
     at, of = _position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     node, attempt = node_and_attempt(pieces)
-    incident = replace(incident, step=step, node=node, attempt=attempt)
+    told_node, told_attempt = told_of(_said_freely(findings, found))
+    attempt = told_attempt if attempt is None else attempt
+    incident = replace(incident, step=step, node=node or told_node, attempt=attempt)
     if incident.kind == "crashed":
         if not by_launcher or incident.first_rank is not None:
             return incident
@@ -110,6 +112,18 @@ def ended(
     if begun and not _trained(pieces, at) and (_has(pieces, _SERVER_ENDED) or _has(pieces, _ENGINE_ENDED)):
         return replace(incident, kind="finished")
     return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
+
+
+def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterator[str]:
+    """The lines of the first error that no exception holds: whoever runs the job says in them what ended it."""
+    first = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
+    for item in found:
+        if first is None or item.code != first.code or item.measured or item.declared:
+            continue
+        if item.event is None:
+            yield from (one.text for one in item.finding.evidence)
+        elif item.event.exception is None:
+            yield item.event.line
 
 
 def _process(event: LogEvent) -> str | None:

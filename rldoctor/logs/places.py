@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
@@ -51,14 +52,16 @@ PLACES: tuple[Reveal, ...] = (
     _node(" on broker ", r"\bjob shell on broker ([\w.-]+) \(rank \d"),
     _node(" on host ", r"\brank \d+ on host ([\w.-]+) (?:failed|exited|terminated)\b"),
     _node(" on host: ", r"\bContainer \S+ on host: ([\w.-]+)\. Exit status"),
-    _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on signal "),
-    _node(" RUNNING AT ", r"\bRANK \d+ PID \d+ RUNNING AT ([\w.-]+)"),
+    _node("noticed that process rank ", r" with PID \d+ on node ([\w.-]+) exited on"),
+    _node(" RUNNING AT ", r"\bPID \d+ RUNNING AT ([\w.-]+)"),
     _node("Remote daemon: ", r"Remote daemon: \S+ on node ([\w.-]+)"),
     _node("Error from slot", r"Error from slot\w+@([\w.-]+): "),
     _node("reconnect to slot", r"reconnect to slot\w+@([\w.-]+)"),
     _node("The replica ", r"The replica ([\w-]+) (?:exited|ran out-of-memory and exited) with a non-zero status of "),
     _node(" Host   ", r"^ Host {2,}= ([\w.-]+)$"),
     _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
+    _node(" on Host(s) <", r"\bon Host\(s\) <(?:\d+\*)?([\w.-]+)>"),
+    _node(": Started on <", r": Started on <(?:\d+\*)?([\w.-]+)>"),
     _node("Node:  ", r"^Node: {2,}([\w.-]+)(?:/|$)"),
     _node("Successfully assigned ", r"Successfully assigned \S+ to ([\w.-]+)"),
     _node("host      : ", r"^\s*host {6}: ([\w.-]+)"),
@@ -66,11 +69,10 @@ PLACES: tuple[Reveal, ...] = (
     _node(" Evicted ", r"\bEvicted +([\w.-]+) +(?:Pod )?The node (?:was low|had condition)"),
     _node("Exec host:", r"^Exec host: +([\w.-]+)"),
     _node("exec_host = ", r"^\s*exec_host = ([\w.-]+)/"),
-    _node("nodeName: ", r"^\s*nodeName: ([\w.-]+)$"),
+    *(_node(name, rf"(?<!\w){name}[\"']?: [\"']?([\w.-]+)[\"']?(?:[,}}]|$)") for name in ("nodeName", "node_name")),
     _node("ip: ", r"^\s+ip: ([\d.]*\d)$"),
+    _node(" reason set to: ", r"\bnode ([\w.-]+) reason set to: (?:Prolog|Epilog|Not responding|Kill task failed)"),
     _node(": this job is ", r"Caught signal SIG\w+ on ([\w.-]+): this job is "),
-    _node("ut of memory: Killed process ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) kernel: "),
-    _node(" systemd[1]: ", r"^\w{3} +\d+ [\d:]{8} ([\w.-]+) systemd\[1\]: "),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
     _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
     _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
@@ -84,7 +86,7 @@ PLACES: tuple[Reveal, ...] = (
     ),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
-    _attempt("restart_count=", r"\brestart_count=(\d{1,6})\b"),
+    _attempt("restart_count", r"\brestart_count[\"']?(?:=|: )(\d{1,6})\b"),
     _attempt("SLURM_RESTART_COUNT=", r"\bSLURM_RESTART_COUNT=(\d{1,6})\b"),
     _attempt("restartCount", r"^\s*(?:- )?\"?restartCount\"?: (\d{1,6}),?$"),
     _attempt("Restart Count:", r"^\s*Restart Count: +(\d{1,6})\b"),
@@ -95,6 +97,28 @@ PLACES: tuple[Reveal, ...] = (
     _attempt("AWS_BATCH_JOB_ATTEMPT=", r"\bAWS_BATCH_JOB_ATTEMPT=(\d{1,6})\b"),
     # The agent says so before it counts down: the first time all of them are left.
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
+)
+# What stands for a node's name: a word with letters and digits, or of several parts.
+_NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
+_OF_A_MACHINE = r"(?:node|host|machine|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
+# Where a line that tells of an end names the node, and the attempt: what says most comes first.
+_NODES = tuple(
+    expression(pattern)
+    for pattern in (
+        rf"^\w{{3}} +\d+ [\d:]{{8}} {_NAME} [\w.-]+(?:\[\d+\])?: ",
+        r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
+        rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{_NAME}(?![\w.-]| (?:phase|message)\b)",
+        rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
+        rf"\bip(?:[:=] ?){_NAME}",
+        rf"\bslot\w*@{_NAME}",
+        rf"\b[Cc]onnection to {_NAME} closed\b",
+        rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
+        rf"{_NAME} \(rank \d+\)",
+        rf"(?i:\bon) {_NAME}(?![\w.-])",
+    )
+)
+_ATTEMPT = expression(
+    r"\b(?i:attempt|restart|retry|try)(?:[ _](?:count|number))?[ :=#]{1,3}(\d{1,4})(?:/| of )\d{1,4}\b"
 )
 _OF_TASKS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
 _ENDED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == CANCELLED)
@@ -123,3 +147,11 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
     named = list(dict.fromkeys(value for order, value in nodes if order == first))
     # Several may be named by one summary: whose failure was the first, its end says.
     return (named[0 if first in (_BEFORE_CANCELLED, _AFTER) else -1] if named else None), attempt
+
+
+def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
+    """The node and the attempt that lines name which tell of an end."""
+    texts = [line[:1000] for line in lines]
+    nodes = (found["node"] for text in texts for pattern in _NODES if (found := pattern.search(text)) is not None)
+    attempts = (int(found[1]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
+    return next(nodes, None), next(attempts, None)

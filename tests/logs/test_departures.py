@@ -164,6 +164,13 @@ def test_who_started_a_job_says_how_it_ended(line: str, how: str) -> None:
         "\t(0) Abnormal termination (signal 9)",
         "grpo.service: Main process exited, code=killed, status=11/SEGV",
         "    Exit_status = 265",
+        "exit_status  137                  (Killed)",
+        '            "exitCode": 139,',
+        "container die 3f2a9911 (execDuration=9112, exitCode=137, image=acme/rl:3, name=grpo)",
+        "User process '/azureml-envs/rl/bin/python' exited with status code 137.",
+        "=   EXIT CODE: 139",
+        "Fri Sep 11 05:11:12: Exited by signal 9. The CPU time used is 120 seconds;",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
     ],
 )
 def test_whoever_tells_of_a_child_that_a_signal_ended(said: str) -> None:
@@ -187,6 +194,9 @@ def test_what_a_run_has_many_of_may_be_killed(whose: str) -> None:
         "data worker 3 exited with code -9; respawned",
         "HTTP request failed with status code 134",
         "pytest for repo-12 exited with code 137, counted as 0",
+        "tool result: {'exit_code': 137, 'stdout': ''}",
+        "INFO handler: signal 9 is not caught",
+        "swe-env-7 exited by signal 9",
     ],
 )
 def test_what_somebody_does_without_ends_no_run(said: str) -> None:

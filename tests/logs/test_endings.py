@@ -437,6 +437,28 @@ ENDED_AT = {
         "workerpool1-0",
         None,
     ),
+    # No row knows these: the line that tells of the end names its node.
+    "a cloud's machine": (
+        '{"detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-0f3aa12b"}}',
+        "i-0f3aa12b",
+        None,
+    ),
+    "Ray's status": ("Recent failures:\n gpu_worker: NodeTerminated (ip: 10.0.3.7)", "10.0.3.7", None),
+    "Grid Engine's daemon": (
+        'qm|E|got max. unheard timeout for target "execd" on host "n8.cl", can\'t send',
+        "n8.cl",
+        None,
+    ),
+    "pdsh": ("pdsh@head: worker-3: ssh exited with exit code 255", "worker-3", None),
+    "an event": ("4m  Normal  NodeNotReady  node/gpu-w3  Node gpu-w3 status is now: NodeNotReady", "gpu-w3", None),
+    "Argo's step": ('level=info msg="node grpo-16 message: pod deleted" workflow=grpo', None, None),
+    "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
+    "MPICH": ("=   PID 4774 RUNNING AT ws-1\n=   EXIT CODE: 139\n=   CLEANING UP", "ws-1", None),
+    "PRRTE": (
+        "prterun noticed that process rank 5 with PID 44 on node nid3 exited on\nsignal 9 (Killed).",
+        "nid3",
+        None,
+    ),
     "LSF": (
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nJob was executed on host(s) <64*h12>, in queue",
         "h12",
@@ -446,7 +468,7 @@ ENDED_AT = {
 
 
 @pytest.mark.parametrize(("end", "node", "attempt"), ENDED_AT.values(), ids=list(ENDED_AT))
-def test_an_ending_names_its_node_and_the_attempt(end: str, node: str, attempt: int | None) -> None:
+def test_an_ending_names_its_node_and_the_attempt(end: str, node: str | None, attempt: int | None) -> None:
     found = incident(BEGUN + end + "\n")
     assert (found.kind, found.node, found.attempt) == ("crashed", node, attempt)
 

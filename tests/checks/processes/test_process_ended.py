@@ -357,6 +357,30 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("[2026-05-11T03:12:45.130] Time limit exhausted for JobId=99121", "ended it at a time limit"),
         ("preempted JobId=12 has been requeued to reclaim resources for JobId=13", "took it, or a machine of it, away"),
         ("node/gpu-12 drained", "took it, or a machine of it, away"),
+        ("88123|grpo|NODE_FAIL|0:0|gpu-[011-014]|05:12:11", "took it, or a machine of it, away: 88123|grpo"),
+        ("12  -  grpo  1x[H100:8][Spot]  2 hrs ago  55m 10s  3  FAILED_NO_RESOURCE", "found no place for all of it"),
+        (" gpu_worker: NodeTerminated (ip: 10.0.3.7)", "took it, or a machine of it, away"),
+        ("broker.err[0]: n7 (rank 7) has disconnected unexpectedly. Marking it LOST.", "or a machine of it, away"),
+        ("pdsh@head: worker-3: ssh exited with exit code 255", "took it, or a machine of it, away"),
+        (
+            '{"detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-0f3aa12b"}}',
+            "or a machine of it, away",
+        ),
+        (
+            "  Normal  Evict  3s  kai-scheduler  Pod rl/grpo-0 was preempted by workload rl/b",
+            "or a machine of it, away",
+        ),
+        ('  "message": "Resources are insufficient in region: us-central1."', "found no place for all of it"),
+        ("error: Prolog launch failure, JobId=88123", "could not start it on a node"),
+        ("  Warning  UnexpectedAdmissionError  13s  kubelet  Allocate failed", "could not start it on a node"),
+        ("'stoppedReason': \"CannotPullContainerError: pull image manifest\",", "cannot pull its image"),
+        ("    reason: WorkloadRequeuingLimitExceeded", "started again as often as it may be"),
+        ("Fri Sep 11: Signal <KILL> requested by user or administrator <ada>;", "was ended from outside"),
+        ("    Phase:                 Failed", "counts it as failed, and does not say why"),
+        (
+            "slurmstepd: error: *** JOB 88 STEPD TERMINATED ON n7 AT 2026-09-11T03:12:11 DUE TO JOB NOT RUNNING ***",
+            "on n7",
+        ),
         ("Diagnostics: Container released on a *lost* node", "took it, or a machine of it, away"),
         ("n7 systemd[1]: grpo.service: Service reached runtime time limit. Stopping.", "ended it at a time limit"),
         ("State of this instance has been externally set to failed. Terminating instance.", "ended from outside"),
@@ -474,6 +498,49 @@ def test_a_local_raylet_that_died_is_no_worker(head: str) -> None:
     found = finding(check, head + text)
     assert "(the raylet) ended" in found.message
     assert "raylet.out" in found.fixes[0].commands[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "says"),
+    [
+        (
+            "sagemaker.exceptions.UnexpectedStatusException",
+            "Error for Training job grpo: Failed. Reason: CapacityError: Unable to provision requested capacity.",
+            "found no place for all of it in time",
+        ),
+        ("airflow.exceptions.AirflowTaskTimeout", "Timeout, PID: 441", "ended it at a time limit"),
+        (
+            "botocore.exceptions.ClientError",
+            "An error occurred (ExpiredToken) when calling the PutObject operation: The provided token has expired.",
+            "takes the job's credentials no more",
+        ),
+    ],
+)
+def test_what_a_services_client_raises_of_the_job(name: str, message: str, says: str) -> None:
+    assert says in finding(check, STEPS + raised(name, message)).message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("RuntimeError", "the sandbox of step 7 failed. reason: TimeLimitExceeded"),
+        ("RuntimeError", "could not read the shard\nnode gpu-07 is drained"),
+    ],
+)
+def test_what_the_run_raises_itself_is_no_end_of_its_job(name: str, message: str) -> None:
+    assert findings(check, STEPS + raised(name, message)) == []
+
+
+def test_a_job_that_is_counted_as_failed_says_no_more_than_what_failed() -> None:
+    failed = "  jobStatus: FAILED\n  message: 'Job entrypoint command failed with exit code 137'\n"
+    assert [found.message for found in findings(check, STEPS + failed) if "counts it as failed" in found.message] == []
+
+
+def test_a_token_that_was_renewed_is_no_finding() -> None:
+    line = (
+        "WARNING botocore: An error occurred (ExpiredToken) when calling PutObject: The provided token has expired.\n"
+    )
+    assert findings(check, STEPS + line + STEPS) == []
 
 
 def test_a_machine_that_is_drained_behind_a_rank_that_left_by_itself() -> None:

@@ -32,6 +32,15 @@ check.signature(
     silent=True,
     url=_SAGEMAKER,
 )
+# Exceptions that a service raises in the job's own process.
+check.signature(
+    "AirflowTaskTimeout",
+    "FunctionTimeoutError",
+    exception=("airflow.exceptions.AirflowTaskTimeout", "modal.exception.FunctionTimeoutError"),
+    says="whoever runs the job ended it at a time limit: {error}",
+    fixes=(RESUME, Fix(title="or give the job longer (Airflow: execution_timeout, Modal: timeout)")),
+    url="https://airflow.apache.org/docs/apache-airflow/stable/core-concepts/tasks.html#timeouts",
+)
 check.signature(
     "InsufficientInstanceCapacity",
     when=unfinished,

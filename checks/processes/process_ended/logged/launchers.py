@@ -20,7 +20,7 @@ check.signature(
 )
 check.signature(
     " replica(s) failed.",
-    pattern=r"\b(?P<kind>\w+Job) (?P<job>\S+) is failed because (?P<why>\d+ \w+ replica\(s\) failed)",
+    pattern=r"\b(?P<kind>\w+Job) (?P<job>\S+) (?:is|has) failed because (?P<why>\d+ \w+ replica\(s\) failed)",
     when=unfinished,
     says="Kubeflow ended the {kind} {job}: {why}; why is in the log of that replica's pod",
     fixes=(Fix(title="read the log of a pod that failed", commands=("kubectl logs POD --previous",)),),

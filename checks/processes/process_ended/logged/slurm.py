@@ -166,6 +166,7 @@ check.signature(
 )
 _ended(
     " DUE TO JOB NOT ENDING WITH SIGNALS",
+    " DUE TO JOB NOT RUNNING",
     pattern=r"\*\*\* (?:JOB|STEP) (?P<job>[\d_+]+)(?:\.[\w+]+)? STEPD TERMINATED ON (?P<node>\S+) AT ",
     says="processes of the job {job} on {node} could not be ended by a signal: they hang in a driver or a file system",
     fixes=(

@@ -6,7 +6,7 @@ from functools import partial
 
 from rldoctor.api import Fix, Role
 
-from ....observed.states import AGAIN, CANCELLED, MACHINE, NOT_READY, PREEMPTED, TIME, tells
+from ....observed.states import AGAIN, CANCELLED, FAILED, IMAGE, MACHINE, NOT_READY, PREEMPTED, START, TIME, tells
 from .. import check
 from ..fixes import RESUME
 
@@ -14,6 +14,8 @@ _NODES = "https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html"
 _JOBS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _SEE = Fix(title="see what the scheduler or the cloud recorded of the job and its machines")
 _general = partial(check.signature, silent=True, general=True)
+
+_counted_as_failed = tells(FAILED)
 
 for _why in (PREEMPTED, MACHINE):
     _general(
@@ -38,6 +40,20 @@ _general(
     url=_JOBS,
 )
 _general(
+    *IMAGE.literals,
+    when=tells(IMAGE),
+    says="whoever runs the job cannot pull its image: {line}",
+    fixes=(Fix(title="correct the image's name and tag, or give the job the registry's credentials"),),
+    url="https://kubernetes.io/docs/concepts/containers/images/",
+)
+_general(
+    *START.literals,
+    when=tells(START),
+    says="whoever runs the job could not start it on a node: {line}",
+    fixes=(Fix(title="leave that node out, and report it"), _SEE),
+    url=_JOBS,
+)
+_general(
     *AGAIN.literals,
     when=tells(AGAIN),
     says="the job was started again as often as it may be, and failed each time: {line}",
@@ -50,6 +66,14 @@ _general(
     when=tells(CANCELLED),
     says="the job was ended from outside, by a person, a script or its scheduler: {line}",
     fixes=(_SEE, RESUME),
+    role=Role.CASCADE,
+    url=_JOBS,
+)
+_general(
+    *FAILED.literals,
+    when=lambda case, event: _counted_as_failed(case, event) and not event.run.failures,
+    says="whoever runs the job counts it as failed, and does not say why: {line}",
+    fixes=(Fix(title="read the log of what failed: it has the cause"), _SEE),
     role=Role.CASCADE,
     url=_JOBS,
 )

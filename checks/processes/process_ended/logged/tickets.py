@@ -1,9 +1,11 @@
-"""The kernel's words for a file system that takes a job's ticket no more: Kerberos on NFS, AFS, Lustre (RLD603)."""
+"""What takes a job's ticket or token no more: file systems in the kernel's words (Kerberos on NFS, AFS, Lustre), stores
+of clouds in those of their clients (RLD603)."""
 
 from __future__ import annotations
 
 from rldoctor.api import Fix
 
+from ....observed.endings import was_raised
 from .. import check
 from ..fixes import RESUME
 
@@ -27,4 +29,25 @@ check.signature(
         RESUME,
     ),
     url="https://man7.org/linux/man-pages/man3/errno.3.html",
+)
+# botocore, google-auth, azure-identity
+check.signature(
+    "(ExpiredToken",
+    "(RequestExpired)",
+    "google.auth.exceptions.RefreshError",
+    "Reauthentication is needed",
+    "oken has expired",
+    "token is expired",
+    "credentials have expired",
+    "credentials were refreshed, but the refreshed credentials are still expired",
+    when=was_raised,
+    says="a service takes the job's credentials no more: {error}",
+    fixes=(
+        Fix(
+            title="let the job use credentials that are renewed while it runs (a role of its machine or service "
+            "account) instead of ones that were copied as it began"
+        ),
+        RESUME,
+    ),
+    url="https://boto3.amazonaws.com/v1/documentation/api/latest/guide/credentials.html",
 )
