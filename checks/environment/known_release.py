@@ -46,7 +46,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.facts import aside
 from rldoctor.api.logs import is_users, package_of
-from rldoctor.api.packages import packages_of
+from rldoctor.api.packages import FRAMEWORKS, packages_of, required
 from rldoctor.api.releases import KnownIssue, exports, known_issues, symbol_packages
 
 from ..observed.imports import distribution
@@ -63,15 +63,12 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
     """The rows of the table that hold here."""
     packages = case.packages
     assert packages is not None
-    shown = [row for row in known_issues() if row.shown_by == check.code]
-    with aside():  # a package that is not here has no defects here
-        rows = [row for row in shown if find(packages, row.package) is not None]
+    run = _of_the_run(case)
+    shown = [row for row in known_issues() if row.shown_by == check.code and row.package in run]
+    rows = [row for row in shown if find(packages, row.package) is not None]
     for row in rows:
         if row.covers(case):
             yield _finding(row, case)
-    _named(case)
-    if damaged := sorted({row.package for row in shown} & packages.broken.keys()):
-        raise NotChecked(f"the version of {' and '.join(damaged)} is not known")
     if not rows and packages.complete:
         raise NotApplicable("no package with known defects is installed")
     if not rows:
@@ -89,15 +86,16 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"not judged: {', '.join(left)}")
 
 
-def _named(case: Case) -> None:
-    """Reads the packages that every run has, so that one which an assumed environment does not name is missed."""
-    assert case.packages is not None
-    own = packages_of(case.plan.framework) if case.plan is not None else ()
-    with aside():
-        there = [name for name in own if find(case.packages, name) is not None]
-    engine = ("vllm",) if case.plan is None or case.plan.value("rollout.backend", "vllm") == "vllm" else ()
-    for name in (*(there or own)[:1], *engine, "transformers"):
-        find(case.packages, name)
+def _of_the_run(case: Case) -> tuple[str, ...]:
+    """The packages whose defects the run would meet: the framework, the engine, and what these ask for. Without a
+    launch, or where no framework is known, every one that is there counts as a framework."""
+    packages, plan = case.packages, case.plan
+    assert packages is not None
+    own = packages_of(plan.framework) if plan is not None else ()
+    with aside():  # of several names of a framework one is enough
+        there = [name for name in own or FRAMEWORKS if find(packages, name) is not None]
+    engine = ("vllm",) if plan is None or plan.value("rollout.backend", "vllm") == "vllm" else ()
+    return required(case, (*(there or own[:1]), *engine, "transformers"))
 
 
 def _lacking(row: KnownIssue, case: Case) -> str | None:

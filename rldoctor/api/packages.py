@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.case.lookup import Absent, canonical, find_all, lookup
 from rldoctor.knowledge.packages import FRAMEWORKS, packages_of, programs
-from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, unreleased
+from rldoctor.knowledge.requirements import Demand, is_framework, matters, needs_of, required, unreleased
 from rldoctor.knowledge.requirements import hypothetical as published_demands
 from rldoctor.knowledge.requirements import identity as package_identity
 
@@ -22,5 +22,6 @@ __all__ = [
     "packages_of",
     "programs",
     "published_demands",
+    "required",
     "unreleased",
 ]

