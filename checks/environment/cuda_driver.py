@@ -136,6 +136,7 @@ _SEE_DEVICES = Fix(
     "that is given the GPUs",
     commands=("nvidia-smi", "docker run --gpus all ..."),
 )
+_RELOAD = Fix(title="reboot, or unload and load the driver's modules, after an update of the NVIDIA driver")
 _NEWER_DRIVER = Fix(title="install a newer NVIDIA driver on the host (CUDA 13 needs branch 580, CUDA 12 branch 525)")
 
 
@@ -162,6 +163,33 @@ check.signature(
         ),
     ),
 )
+
+
+# NVIDIA's container runtime (libnvidia-container) as it gives a container its GPUs; what it says of mounts is another
+# matter.
+check.signature(
+    "nvidia-container-cli: ",
+    pattern=r"nvidia-container-cli: "
+    r"(?P<why>(?:initialization|detection|requirement|device) error: [^\n\"\\]{3,160})",
+    says="the container was not given its GPUs: {why}",
+    fixes=lambda case, event, words: _of_container(words["why"]),
+    silent=True,
+    url="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
+)
+
+
+def _of_container(why: str) -> Iterator[Fix]:
+    if "version mismatch" in why:
+        yield _RELOAD
+    elif "unsatisfied condition" in why:
+        yield _NEWER_DRIVER
+        yield Fix(title="or an image that is built with a CUDA which the host's driver serves")
+    else:
+        yield Fix(
+            title="make nvidia-smi work on the host itself first, and then the container runtime: driver installed and "
+            "loaded, NVIDIA's container toolkit configured for this runtime",
+            commands=("nvidia-smi", "nvidia-ctk runtime configure --runtime=docker", "systemctl restart docker"),
+        )
 
 
 def _raised_in_vllm(case: Case, event: LogEvent) -> Mapping[str, str] | None:
@@ -210,7 +238,7 @@ def driver_refuses(case: Case, event: LogEvent) -> Iterator[Finding]:
     compat = "forward compatibility" in event.literal or "combination" in event.literal
     if "library version mismatch" in event.literal:
         said = "the NVIDIA driver that is loaded and its libraries are of different versions"
-        fixes = (Fix(title="reboot, or unload and load the driver's modules, after an update of the NVIDIA driver"),)
+        fixes = (_RELOAD,)
     else:
         said = f"the NVIDIA driver{served} is too old for the CUDA that {named('torch', case)} was built with"
         remove = Fix(

@@ -188,6 +188,8 @@ check.passes_on("JobException: Job ", "RuntimeError: Fail to interrupt workers, 
 check.passes_on("500, Internal Server Error", "WorkerFailedError: Worker '", " retries each. Payload: ")
 
 
+# Of the datasets library; which row or file is at fault stands in the exception before it.
+check.passes_on("DatasetGenerationError: An error occurred while generating the dataset")
 # A loader's worker ended; its own traceback says why.
 check.passes_on("exited unexpectedly with exit code ", "DataLoader worker (pid(s) ")
 # A server of the run answers that it failed; why is in its own output.

@@ -140,6 +140,10 @@ def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
     )
 
 
+_AS_THE_TRAINER = Fix(
+    title="name the parameters as the trainer does: the columns of the data set (TRL, ms-swift); data_source, "
+    "solution_str, ground_truth, extra_info (verl)"
+)
 check.signature(
     "() got an unexpected keyword argument '",
     pattern=r"(?P<function>[\w.]*(?:reward|score|accuracy|format)\w*)\(\) got an unexpected "
@@ -156,12 +160,17 @@ check.signature(
     exception="TypeError",
     when=lambda case, event: "__init__" not in event.line,
     says="the reward function {function} asks for {missing}, which the trainer does not hand it",
-    fixes=(
-        Fix(
-            title="name the parameters as the trainer does: the columns of the data set (TRL, ms-swift); "
-            "data_source, solution_str, ground_truth, extra_info (verl)"
-        ),
-    ),
+    fixes=(_AS_THE_TRAINER,),
+)
+check.signature(
+    " positional argument but ",
+    " positional arguments but ",
+    pattern=r"(?P<function>[\w.]*(?:reward|score|accuracy|format)\w*)\(\) takes (?P<takes>(?:from \d+ to )?\d+) "
+    r"positional arguments? but (?P<given>\d+) (?:was|were) given",
+    exception="TypeError",
+    when=lambda case, event: "__init__" not in event.line,
+    says="the reward function {function} takes {takes} arguments, and the trainer hands it {given}",
+    fixes=(_AS_THE_TRAINER,),
 )
 check.signature(
     "KeyError: 'reward_model'",
@@ -344,6 +353,14 @@ check.signature(
     fixes=(
         Fix(title="write every row with the same columns and types, None where there is nothing"),
         Fix(title="or load the files that differ as data sets of their own (data_files=...)"),
+    ),
+    url="https://huggingface.co/docs/datasets/loading",
+)
+check.signature(
+    "Please pass `features` or at least one example when writing data",
+    says="the data set came out empty: no row was left to write",
+    fixes=(
+        Fix(title="see that the files hold rows in the form that the loader reads, and that no filter drops them all"),
     ),
     url="https://huggingface.co/docs/datasets/loading",
 )

@@ -158,11 +158,28 @@ check.signature(
     url="https://docs.pytorch.org/docs/stable/notes/autograd.html",
 )
 check.signature(
+    "Inference tensors cannot be saved for backward",
+    exception="RuntimeError",
+    says="a tensor that was made under torch.inference_mode() enters the loss: backward cannot use it",
+    fixes=lambda case, event, words: _of_inference(event),
+    url="https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
+)
+check.signature(
     "Number of trainable parameters = 0",
     "optimizer got an empty parameter list",
     says="no parameter is trainable: all are frozen, or an adapter was loaded for inference",
     fixes=(_TRAINABLE,),
 )
+
+
+def _of_inference(event: LogEvent) -> Iterator[Fix]:
+    """Unsloth's maintainers answer it with newer releases; elsewhere it is for whoever generates."""
+    if "unsloth" in event.text:
+        yield Fix(title="newer unsloth and unsloth_zoo, with a vLLM that they are tested with")
+    yield Fix(
+        title="generate and score under torch.no_grad() instead, or clone what comes out of it (tokens, "
+        "log-probabilities, hidden states) before the loss"
+    )
 
 
 def _no_gradient(event: LogEvent) -> Iterator[Fix]:

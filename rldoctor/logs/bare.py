@@ -31,10 +31,25 @@ _BEHIND = 20
 _TOLD = re.compile(
     r"(?:^|[\s`(|:,\uff1a\uff0c])(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
 )
-# The words of an import that failed are known without their type, as a line of their own.
-_IMPORT = re.compile(
-    r"^[\s`>]*(?P<said>(?:cannot import name '\w+' from (?:partially initialized module )?'[\w.]+'|No module named "
-    r"'[\w.]+')(?: \([^)\n]{1,200}\))?)[`\s]*$"
+# The interpreter's own words are known without their type, as a line of their own or behind a colon; what was mended is
+# told so, too.
+_INTERPRETERS = tuple(
+    (re.compile(rf"(?:^|(?<!ix)(?<!ixed)(?<!ixes)(?<!olved)[:\uff1a])[\s`*>]*(?P<said>{words})[`*\s]*$"), type_)
+    for type_, words in (
+        (
+            "ImportError",
+            r"cannot import name '\w+' from (?:partially initialized module )?'[\w.]+'(?: \([^)\n]{1,200}\))?",
+        ),
+        ("ModuleNotFoundError", r"No module named '[\w.]+'"),
+        (
+            "TypeError",
+            r"[\w.]{1,100}\(\) (?:takes (?:from \d+ to )?\d+ positional arguments? but \d+ (?:was|were) given"
+            r"|missing \d+ required (?:positional|keyword-only) arguments?: '\w[^\n]{0,200}'"
+            r"|got (?:an unexpected keyword argument|multiple values for argument) '\w+')",
+        ),
+        ("AttributeError", r"(?:type object |module )?'[\w.]+' (?:object )?has no attribute '\w+'"),
+        ("NameError", r"name '\w+' is not defined"),
+    )
 )
 _SENTENCES = 40
 _QUIET = ("DEBUG", "INFO", "WARNING")
@@ -97,12 +112,13 @@ def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
     if is_changelog([line for _, line in written]):
         return
     for number, line in written:
-        match = _TOLD.search(line.text)
-        named = match is not None and _NAMED.search(match["type"]) is not None
-        match = match if named else _IMPORT.search(line.text)
+        match, type_ = _TOLD.search(line.text), ""
+        if match is None or _NAMED.search(match["type"]) is None:
+            known = ((words.search(line.text), type_) for words, type_ in _INTERPRETERS)
+            match, type_ = next((one for one in known if one[0] is not None), (None, ""))
         if match is not None and not is_quoted(line.text, match.start("said")):
             parser = TracebackParser(line.origin, record.name)
-            said = ("" if named else "ImportError: ") + match["said"].rstrip("` ")
+            said = (f"{type_}: " if type_ else "") + match["said"].rstrip("` ")
             if parser.begin_bare(replace(line, text=said), number, _NAMED):
                 _store(record, parser, lines)
                 return

@@ -188,6 +188,8 @@ DEATHS: tuple[Death, ...] = (
 
 FATAL_PYTHON = "Fatal Python error: "
 TERMINATE = "terminate called "
+THROWN = "what():  "
+"""What is left of :data:`TERMINATE` where its own line was cut off."""
 ELASTIC_SUMMARY = "Root Cause (first observed failure)"
 
 ELASTIC_FIELD = expression(r"\s*(?P<field>time|host|rank|exitcode|error_file|traceback)\s*: (?P<value>.{0,400})$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.expressions import expression
-from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE
+from rldoctor.logs.deaths import ELASTIC_FIELD, FATAL_PYTHON, TERMINATE, THROWN
 from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException
 from rldoctor.logs.prefixes import Line
@@ -38,7 +38,7 @@ class DumpParser:
     def __init__(self, line: Line, number: int, source: str) -> None:
         self.origin, self.source, self.time = line.origin, source, line.time
         self.first = self.last = number
-        self.at_start = line.text.lstrip().startswith((FATAL_PYTHON, TERMINATE))
+        self.at_start = line.text.lstrip().startswith((FATAL_PYTHON, TERMINATE, THROWN))
         self.confirmed = False
         self._count = 0
         self._frames: list[Frame] = []
@@ -49,9 +49,10 @@ class DumpParser:
             self._type, self._message = "Fatal Python error", [text.split(FATAL_PYTHON, 1)[1]]
         else:
             self._kind = "terminate"
-            match = _INSTANCE.search(text)
-            self._type, self._message = (match["type"] if match is not None else None) or "std::terminate", []
-            self.confirmed = self.at_start and "without an active exception" in text
+            match, what = _INSTANCE.search(text), _WHAT.match(text)
+            self._type = (match["type"] if match is not None else None) or "std::terminate"
+            self._message = [what["what"]] if what is not None else []
+            self.confirmed = self.at_start and (what is not None or "without an active exception" in text)
 
     def feed(self, line: Line, number: int) -> bool:
         """Takes the process's next line; False where the dump is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from rldoctor.logs.deaths import Death, died
+from rldoctor.logs.deaths import THROWN, Death, died
 from rldoctor.logs.devices import TERMS as DEVICES
 from rldoctor.logs.dumps import DumpParser, SummaryParser
 from rldoctor.logs.forms import names_function
@@ -198,6 +198,8 @@ class Region:
         if is_quoted(line.text, max(0, line.text.find(literal))):
             return None, ""
         if anchor is Anchor.FRAME and (line.origin in self._traced or not names_function(line.text)):
+            return None, ""
+        if literal == THROWN and not line.text.lstrip().startswith(THROWN):
             return None, ""
         self._finish(line.origin)
         self._tokens += 1

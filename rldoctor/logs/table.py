@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import Enum
 
 from rldoctor.catalogue.check import Check, Signature
-from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, Death
+from rldoctor.logs.deaths import DEATHS, ELASTIC_SUMMARY, FATAL_PYTHON, TERMINATE, THROWN, Death
 from rldoctor.logs.devices import DEVICES
 from rldoctor.logs.forms import HEADER, IN_FRAME
 from rldoctor.logs.literals import Find, finder
@@ -40,6 +40,7 @@ _ANCHORS: dict[str, Anchor] = {
     IN_FRAME: Anchor.FRAME,
     FATAL_PYTHON: Anchor.FATAL,
     TERMINATE: Anchor.TERMINATE,
+    THROWN: Anchor.TERMINATE,
     ELASTIC_SUMMARY: Anchor.SUMMARY,
 }
 

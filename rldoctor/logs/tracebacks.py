@@ -116,8 +116,8 @@ class TracebackParser:
         if carried is not None and not self._draft.type and self._draft.frames:
             self._draft.type = carried[1]
         draft = self._folded(self._draft)
-        if not draft.type and not draft.frames and draft.cause is not None:
-            draft = draft.cause
+        if not draft.type and draft.cause is not None and (draft.cause.type or not draft.frames):
+            draft = draft.cause  # what it led to is cut off, and only passes it on
         if not draft.type and (len(draft.frames) < self.torn_frames if self._torn else not draft.frames):
             return None
         base = LoggedException(type="", origin=self.origin, source=self.source, line=self.first, time=self.time)
@@ -153,9 +153,9 @@ class TracebackParser:
             self._take_code(text.strip())
             return True
         match = forms.EXCEPTION.match(text[self._margin or 0 :])
-        if match is not None and (
-            forms.USUAL.search(match["type"]) or (self._draft.frames and not self._torn and forms.due(match["type"]))
-        ):
+        noise = forms.NOT_MESSAGE.match(text) is not None
+        expected = bool(self._draft.frames) and not self._torn and not noise
+        if match is not None and (forms.USUAL.search(match["type"]) or (expected and forms.due(match["type"]))):
             self._take_type(match)
             return True
         if text.strip() == forms.HEADER:  # two processes without prefixes write one into the other
@@ -165,7 +165,7 @@ class TracebackParser:
             self._remote_header(text.strip())
             return True
         # A record of a logger, metrics: another process without a prefix writes in between.
-        others = forms.NOT_MESSAGE.match(text) is not None or (bool(line.level) and not self._tag)
+        others = noise or (bool(line.level) and not self._tag)
         return self._tolerate(limit=_STRAY_LINES * 5 if others else _STRAY_LINES)
 
     def _in_message(self, line: Line, text: str, number: int) -> bool:

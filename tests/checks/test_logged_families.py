@@ -87,6 +87,19 @@ FIRES = {
             lead="UserWarning: None of the inputs have requires_grad=True. Gradients will be None",
         ),
     ),
+    "a tensor of inference mode": (
+        "RLD502",
+        "torch.no_grad()",
+        traceback("RuntimeError: Inference tensors cannot be saved for backward. To work around you can make", TRAINER),
+    ),
+    "a tensor of unsloth's inference mode": (
+        "RLD502",
+        "newer unsloth",
+        traceback(
+            "RuntimeError: Inference tensors cannot be saved for backward. To work around you can make",
+            "/work/unsloth_compiled_cache/UnslothGRPOTrainer.py compute_loss",
+        ),
+    ),
     "second adapter of one name": (
         "RLD214",
         "delete_adapter",

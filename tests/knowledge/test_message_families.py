@@ -23,6 +23,7 @@ from tests.loaded import REGISTRY
         ("RLD206", "vllm: vllm.v1.worker.x", "Free memory on device ({}/{} GiB) is less than desired"),
         ("RLD208", "vllm: vllm.config.x", "Sleep mode is not supported on current platform."),
         ("RLD209", "vllm: vllm.config.x", "Total number of attention heads ({}) must be divisible by {}"),
+        ("RLD209", "megatron-core: megatron.core.x", "num_layers should be divisible by pipeline_model_parallel_size"),
         ("RLD211", "verl: verl.utils.config.validate", "real_train_batch_size ({}) must be divisible by {}"),
         ("RLD212", "axolotl: axolotl.utils.schemas.validation.V.c", "deepspeed and fsdp cannot be used together."),
         ("RLD214", "vllm: vllm.lora.worker_manager.M.load", "{} is greater than {}"),

@@ -207,3 +207,53 @@ def test_the_words_of_an_import_that_failed_need_no_type(text: str) -> None:
 )
 def test_imports_that_somebody_speaks_of(text: str) -> None:
     assert triage_text(text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("format_reward() takes 1 positional argument but 2 were given", "TypeError: format_reward() takes 1"),
+        (
+            "GRPO训练时报错\uff1aformat_reward() takes 1 positional argument but 2 were given",
+            "TypeError: format_reward() takes 1",
+        ),
+        ("# 'GRPOTrainer' object has no attribute 'vllm_client'", None),
+        ("[Bug]: 'GRPOTrainer' object has no attribute 'vllm_client'", "AttributeError: 'GRPOTrainer' object has no"),
+        ("swift fails: name 'reward' is not defined", "NameError: name 'reward' is not defined"),
+        ("It says name 'reward' is not defined in some cases", None),
+        ("- Fixed: name 'reward' is not defined\n- Faster start\n- Docs", None),
+        ("reward: 'a' object has no attribute 'b'\nINFO 11-20 21:24:33 [x.py:1] go on", None),
+    ],
+)
+def test_the_interpreters_words_need_no_type(text: str, said: str | None) -> None:
+    found = incident(text + "\n").exception
+    assert found is None if said is None else found is not None and found.startswith(said)
+
+
+def test_what_a_failure_led_to_may_be_cut_off() -> None:
+    whole = "[rank1]: Traceback (most recent call last):\n" + TORN
+    more = (
+        "\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"
+    )
+    cut = (
+        more
+        + '  File "/opt/venv/lib/python3.11/site-packages/uvicorn/h11.py", line 4, in run_asgi\n    result = await app('
+    )
+    for begun in (whole, TORN):
+        found = incident(begun.replace("[rank1]: ", "") + cut + "\n")
+        assert found.exception == "KeyError: 'answer'"
+        assert found.user_frame is not None and found.user_frame.startswith("/home/user/rl/reward.py")
+
+
+def test_a_bar_within_a_traceback_is_no_exception() -> None:
+    first, rest = TORN.replace("[rank1]: ", "").split("    outputs")
+    bar = "Map:  16%|██████   | 16/900 [00:12<01:03, 130.6 examples/s]\n"
+    found = incident(f"Traceback (most recent call last):\n{first}{bar}    outputs{rest}")
+    assert found.exception == "KeyError: 'answer'"
+
+
+def test_what_was_thrown_where_the_line_before_it_was_cut_off() -> None:
+    text = "  what():  NCCL error in: NCCLUtils.hpp:181, unhandled cuda error, NCCL version 21.0.3\n"
+    found = incident(text + "Exception raised from ncclCommAbort at NCCLUtils.hpp:181 (most recent call first):\n")
+    assert found.exception is not None and found.exception.startswith("std::terminate: NCCL error in")
+    assert incident("It prints what():  nothing\n").kind != "crashed"

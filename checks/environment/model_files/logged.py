@@ -93,7 +93,7 @@ check.signature(
 check.signature(
     "429 Client Error: Too Many Requests",
     unless=("/datasets/",),
-    pattern=r"Too Many Requests for url: (?P<url>\S{1,200})",
+    pattern=r"Too Many Requests for (?i:url): (?P<url>\S{1,200})",
     when=_is_not_loaded,
     says="the hub refuses further requests from this address ({url})",
     fixes=(_OFFLINE, _SWITCH),

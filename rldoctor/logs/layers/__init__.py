@@ -39,6 +39,8 @@ LAYERS: tuple[Layer, ...] = (
     Layer("another's logger", streams.logged),
     Layer("known envelopes", frames.enveloped),
     Layer("line numbers", frames.numbered),
+    Layer("numbers before the text", frames.counted),
+    Layer("code spans", documents.spans),
     Layer("indent", frames.indented),
     Layer("marks", frames.marked),
     Layer("shared prefix", shared.prefixed),

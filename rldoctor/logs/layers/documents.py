@@ -13,6 +13,15 @@ from rldoctor.logs.layers.layer import MOST, UNDERLINE, Strip, emptied, of_progr
 # No-break space, figure space, narrow no-break space; and what chats put between lines and no one sees.
 _ODD_BLANK = expression(rb"\xc2\xa0|\xe2\x80[\x87\xaf]")
 _NO_WIDTH = expression(rb"\xe2\x80[\x8b\x8e\x8f]|\xe2\x81\xa0")
+# Print sets some letters as one.
+_LIGATURES = tuple(
+    (printed.encode(), typed)
+    for printed, typed in (
+        *(("\ufb00", b"ff"), ("\ufb01", b"fi"), ("\ufb02", b"fl")),
+        *(("\ufb03", b"ffi"), ("\ufb04", b"ffl")),
+    )
+)
+_LIGATURE = expression(rb"\xef\xac[\x80-\x84]")
 _CURLY_FRAME = expression(
     rb"File[ \xa0\xc2]+\xe2\x80[\x9c\x9d][^\n]{1,400}\xe2\x80\x9d, line \d|\{\xe2\x80[\x98\x99]\w"
 )
@@ -48,6 +57,7 @@ _FENCE = expression(
 # Marks of code that stand in the log's own first and last line.
 _OPENED = expression(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
 _GLUED = expression(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
+_SPAN = expression(rb"(?m)^[ \t]*(?P<mark>`{1,2})(?P<text>[^\n]*?)(?P=mark)[ \t\r]*$")
 _FARTHEST = 60
 # A heading of Markdown, or of reStructuredText with the line below it.
 _HEADING = expression(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
@@ -80,11 +90,11 @@ _QUOTED_EACH = expression(rb"(?m)^[ \t]*>(?!>>)[ ]?")
 
 
 def blanks(lines: Sequence[bytes]) -> Strip | None:
-    """Blanks that do not break, and quotation marks of print, as word processors and chats make them of what is pasted
-    into them."""
+    """Blanks that do not break, quotation marks and joined letters of print, as word processors, chats and PDFs make
+    them of what is pasted into them."""
     odd = sum(1 for line in lines if _ODD_BLANK.search(line) or _NO_WIDTH.search(line))
     curly = any(_CURLY_FRAME.search(line) for line in lines)
-    if odd < _FEWEST and not curly:
+    if odd < _FEWEST and not curly and not any(map(_LIGATURE.search, lines)):
         return None
     return _typed if curly else _plain
 
@@ -96,6 +106,8 @@ def _typed(text: bytes) -> bytes:
 
 
 def _plain(text: bytes) -> bytes:
+    for printed, typed in _LIGATURES:
+        text = text.replace(printed, typed)
     return _NO_WIDTH.sub(b"", _ODD_BLANK.sub(b" ", text))
 
 
@@ -190,6 +202,13 @@ def _title(line: bytes, below: bytes) -> bytes | None:
 
 def _without_examples(text: bytes) -> bytes:
     return _EXAMPLE.sub(lambda block: emptied(block[0]), text)
+
+
+def spans(lines: Sequence[bytes]) -> Strip | None:
+    """Marks of code around each line, as in the cells of a table or in a list."""
+    full = [line for line in lines if line.strip()]
+    marked = sum(1 for line in full if _SPAN.match(line))
+    return (lambda text: _SPAN.sub(rb"\g<text>", text)) if marked >= max(_FEWEST_QUOTED, MOST * len(full)) else None
 
 
 def fences(lines: Sequence[bytes]) -> Strip | None:

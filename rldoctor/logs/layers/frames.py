@@ -34,6 +34,13 @@ ENVELOPES: tuple[tuple[re.Pattern[bytes], float], ...] = tuple(
         # systemd's journal and syslog: time, host, program
         (MOST, _MONTH + rb" (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}(?:\[\d{1,9}\])?:(?: |$)"),
         (MOST, rb"(?P<time>" + _ISO + rb") (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)"),
+        # systemd's journal with weekday and zone: short-full
+        (
+            MOST,
+            rb"[A-Z][a-z]{2} (?P<time>"
+            + _ISO
+            + rb") [A-Z]{3,5} (?P<node>[\w.-]{1,80}) [\w./@-]{1,80}\[\d{1,9}\]:(?: |$)",
+        ),
         # syslog as RFC 5424 has it: priority, time, host, program, process, message, data
         (
             MOST,
@@ -109,6 +116,8 @@ _BORDER = re.compile(r"\s*[┌╭╔┏└╰╚┗├+-][─━═=+-]{4,}[^\w]
 _SEVERAL_COLUMNS = re.compile("[┼┬╪╋┳]")
 # ``12: ``, ``  12\t``, ``12 | ``, and ``run.log:12:`` of grep, whose text begins right behind it.
 _NUMBER = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})(?:[:|.)]|\xe2\x86\x92| {0,4}\xe2\x94\x82)?(?:[ \t]|$)(?: ?\| )?")
+# ``12|`` and, where a page keeps its numbers in a column of their own, the number right before the text.
+_BAR_ALONE = re.compile(rb"(?m)^[ \t]*(?P<number>\d{1,9})\|")
 _GREP = re.compile(rb"(?m)^(?:[^\s:]{1,200}?[:-])??(?P<number>\d{1,9})[:-]")
 # So far Markdown sets code in.
 _BLOCK = 4
@@ -126,6 +135,7 @@ _COLUMN = re.compile(rb" *\d{1,9} ")
 # A time alone in its line; of the lines of such a page it is every second, or with a stream's name every third.
 # supervisord names the program and its stream beside it.
 _ALONE = re.compile(_ISO + rb"(?: DEBG '[^'\n]{1,80}' std(?:out|err) output:)?")
+_NUMBER_ALONE = re.compile(rb"\d{1,9}")
 _OWN_LINES = 0.25
 _FEWEST = 4
 
@@ -168,16 +178,21 @@ def _taken_off(pattern: re.Pattern[bytes], several: frozenset[str]) -> Strip:
 
 
 def apart(lines: Sequence[bytes]) -> Strip | None:
-    """The time of each line in a line of its own, with or without the stream that it is of, as pages of logs copy."""
+    """The time of each line in a line of its own, with or without the stream that it is of, or its number, as pages of
+    logs copy."""
     full = [line.strip() for line in lines if line.strip()]
-    behind = [after for line, after in pairwise([*full, b""]) if _ALONE.fullmatch(line)]
-    if len(behind) < max(_FEWEST, _OWN_LINES * len(full)):
-        return None
-    label, times = Counter(behind).most_common(1)[0]
-    of_all = times >= MOST * len(behind) and not of_program(label)
-    stream = rb"(?:[ \t]*%s[ \t\r]*(?:\n|\Z))?" % re.escape(label) if of_all else b""
-    both = re.compile(rb"(?m)^[ \t]*" + _ALONE.pattern + rb"[ \t\r]*(?:\n|\Z)(?:[ \t\r]*\n)*" + stream)
-    return partial(both.sub, b"")
+    for alone in (_ALONE, _NUMBER_ALONE):
+        found = [(line, after) for line, after in pairwise([*full, b""]) if alone.fullmatch(line)]
+        if len(found) < max(_FEWEST, _OWN_LINES * len(full)):
+            continue
+        if alone is _NUMBER_ALONE and not _count([int(number) for number, _ in found]):
+            continue
+        label, times = Counter(after for _, after in found).most_common(1)[0]
+        of_all = alone is _ALONE and times >= MOST * len(found) and not of_program(label)
+        stream = rb"(?:[ \t]*%s[ \t\r]*(?:\n|\Z))?" % re.escape(label) if of_all else b""
+        both = re.compile(rb"(?m)^[ \t]*(?:" + alone.pattern + rb")[ \t\r]*(?:\n|\Z)(?:[ \t\r]*\n)*" + stream)
+        return partial(both.sub, b"")
+    return None
 
 
 def boxed(lines: Sequence[bytes]) -> Strip | None:
@@ -209,14 +224,39 @@ def _unboxed(text: bytes, *, bar: str) -> bytes:
 def numbered(lines: Sequence[bytes]) -> Strip | None:
     """Numbers that count the lines, as editors, ``cat -n`` and ``grep -n`` show them, with or without a heading."""
     full = [line for line in lines if line.strip()]
-    found = [(p, [(i, m) for i, line in enumerate(full) if (m := p.match(line)) is not None]) for p in (_NUMBER, _GREP)]
+    forms = (_NUMBER, _GREP, _BAR_ALONE)
+    found = [(p, [(i, m) for i, line in enumerate(full) if (m := p.match(line)) is not None]) for p in forms]
     pattern, matches = max(found, key=lambda one: len(one[1]))
-    if len(matches) < max(_FEWEST, MOST * len(full)):
+    if len(matches) < max(_FEWEST, MOST * len(full)) or (len(matches) < len(full) and counted(lines) is not None):
         return None
     first, end = matches[0][0], matches[-1][0] + 1
     if len(matches) < _NEARLY_ALL * (end - first) or any(map(of_program, full[:first] + full[end:])):
         return None
     return partial(pattern.sub, b"") if _count([int(match["number"]) for _, match in matches]) else None
+
+
+def counted(lines: Sequence[bytes]) -> Strip | None:
+    """The number of each line right before its text, as pages that keep their numbers in a column are copied."""
+    return _uncounted if len(lines) >= _FEWEST and _counts_from(lines) is not None else None
+
+
+def _counts_from(lines: Sequence[bytes]) -> int | None:
+    """The number in which the first line begins, where each that follows begins in the next one."""
+    digits = _NUMBER_ALONE.match(lines[0]) if lines else None
+    for length in range(1, digits.end() + 1 if digits is not None else 1):
+        first = int(lines[0][:length])
+        if all(line.startswith(b"%d" % number) for number, line in enumerate(lines, first)):
+            return first
+    return None
+
+
+def _uncounted(text: bytes) -> bytes:
+    lines = text.split(b"\n")
+    last = [] if lines[-1] else [lines.pop()]
+    first = _counts_from(lines)
+    if first is None:
+        return text
+    return b"\n".join([*(line[len(b"%d" % number) :] for number, line in enumerate(lines, first)), *last])
 
 
 def paged(lines: Sequence[bytes]) -> Strip | None:

@@ -14,13 +14,13 @@ from rldoctor.logs.layers.layer import MOST, Strip
 # Where records keep the text, the time, the level and the process; the first that is there counts. A dot goes deeper.
 # Columns of tables come in small letters.
 _TEXT = ("log", "textPayload", "line", "message", "msg", "MESSAGE", "body", "@message", "event.original", "text",
-         "_raw", "content", "data", "logentry", "logmessage")  # fmt: skip
+         "_raw", "content", "data", "logentry", "logmessage", "short_message", "event")  # fmt: skip
 _TIME = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "receiveTimestamp", "date",
          "__REALTIME_TIMESTAMP", "_time", "tsns", "timegenerated", "timegenerated [utc]")  # fmt: skip
 # Not ``severity``: Cloud Logging derives it from the stream, and all of a standard error is ERROR.
 _LEVEL = ("level", "levelname", "lvl", "log.level")
 _PROCESS = ("kubernetes.pod_name", "resource.labels.pod_name", "labels.pod", "pod", "pod_name", "_HOSTNAME", "hostname",
-            "host", "instance", "stream.pod")  # fmt: skip
+            "host", "instance", "stream.pod", "podName")  # fmt: skip
 # logfmt: words, those at the line's end with a key; a text that has blanks is quoted.
 _WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 _PAIR = re.compile(r"(?P<key>[A-Za-z_@][\w.@/-]{0,60})=(?P<value>.*)")
@@ -30,7 +30,7 @@ _ARROW = re.compile(r'("(?:[^"\\]|\\.)*")=>')
 # How far within a record its text may stand.
 _DEEPEST = 2
 # Besides its text a record has one of these; what trainers log of a step has not.
-_MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName")
+_MARKS = (*_TIME, *_LEVEL, "severity", "stream", "stream_name", "labels", "_PID", "logName", "podName")
 
 
 def records(lines: Sequence[bytes]) -> Strip | None:
@@ -80,7 +80,8 @@ def _pairs(text: str) -> dict[str, Any]:
 def is_record(entry: Mapping[str, Any]) -> bool:
     """Whether an object is the record of a line, and no step's metrics."""
     held = _held(entry)
-    return bool(held) and _of(held, _MARKS) is not None and not any("step" in each for each in held)
+    measured = "event" in entry and any(isinstance(entry[name], float) for name in entry.keys() - set(_TIME))
+    return bool(held) and _of(held, _MARKS) is not None and not measured and not any("step" in each for each in held)
 
 
 def _held(entry: Mapping[str, Any], depth: int = 0) -> tuple[Mapping[str, Any], ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rldoctor_checks.environment.cuda_driver import check
 
 from rldoctor.api import Case, Outcome, Severity
 from rldoctor.api.facts import Gpus
+from rldoctor.logs.triage import triage_text
 from tests.cases import assumed, gpus, judged, severities
 from tests.logs.asking import finding, findings, raised
 
@@ -105,3 +107,28 @@ def test_a_driver_that_does_not_initialise() -> None:
     found = finding(check, raised("RuntimeError", text, "torch/cuda/__init__.py _lazy_init"))
     assert found.message == "the NVIDIA driver does not initialise CUDA in this process"
     assert findings(check, raised("RuntimeError", "CUDA error: unknown error", "torch/cuda/__init__.py sync")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file", "nvidia-smi"),
+        ("detection error: nvml error: unknown error: unknown", "nvidia-smi"),
+        ("initialization error: nvml error: driver/library version mismatch", "reboot"),
+        ("requirement error: unsatisfied condition: cuda>=12.8, please update your driver", "newer NVIDIA driver"),
+    ],
+)
+def test_a_container_that_was_not_given_its_gpus(said: str, fix: str) -> None:
+    text = (
+        "docker: Error response from daemon: failed to create task for container: OCI runtime create failed: error "
+        "running hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\n"
+        f"nvidia-container-cli: {said}\n"
+    )
+    assert [found.code for found in triage_text(text).findings][:1] == ["RLD106"]
+    found = finding(check, text)
+    assert found.message == f"the container was not given its GPUs: {said}"
+    assert any(fix in f"{one.title} {one.commands}" for one in found.fixes)
+
+
+def test_what_the_container_runtime_says_of_other_things() -> None:
+    assert findings(check, "nvidia-container-cli: mount error: file creation failed: /etc/x\n") == []

@@ -114,6 +114,7 @@ def test_what_only_hands_a_failure_on(error: str, place: str) -> None:
     ("kind", "message"),
     [
         ("RuntimeError", "DataLoader worker (pid(s) 3310, 3311) exited unexpectedly"),
+        ("datasets.builder.DatasetGenerationError", "An error occurred while generating the dataset"),
         (
             "requests.exceptions.HTTPError",
             "500 Server Error: Internal Server Error for url: http://10.0.0.4:8000/generate/",

@@ -243,10 +243,10 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("Reason: CapacityError: ... due to InsufficientInstanceCapacity error.", "no machine of that kind left"),
         ("ORTE has lost communication with a remote daemon.", "mpirun lost a node of the job"),
         ("PyTorchJob rl/grpo is failed because 1 Worker replica(s) failed.", "PyTorchJob rl/grpo: 1 Worker replica(s)"),
+        ("  Warning  Failed  kubelet  Error: failed to create containerd task: no such file", "start the container"),
         (
-            "  Warning  Failed  kubelet  Error: failed to create containerd task: OCI runtime "
-            "create failed: nvidia-container-cli: initialization error: nvml error: driver/library version mismatch",
-            "was not given its GPUs: initialization error: nvml error: driver/library version mismatch",
+            "RuntimeError: DataLoader worker (pid 25902) is killed by signal: Segmentation fault. ",
+            "pid 25902 crashed in native code (Segmentation fault)",
         ),
         ("  Warning  Failed  9s  kubelet  Error: InvalidImageName", "Kubernetes cannot pull the image"),
         (

@@ -135,3 +135,20 @@ def test_nested_values_that_pyarrow_cannot_read() -> None:
     # A loader that takes the JSON form instead: https://github.com/rllm-org/rllm/issues/84
     prose = f"Error reading parquet file train.parquet: {said}\nSuccessfully loaded JSON version from train.json\n"
     assert findings(check, prose) == []
+
+
+def test_a_reward_function_of_the_wrong_number_of_parameters() -> None:
+    where = f"{SITE}/trl/trainer/grpo_trainer.py compute_loss"
+    text = raised("TypeError", "format_reward_func() takes 1 positional argument but 2 were given", where)
+    assert finding(check, text).message == (
+        "the reward function format_reward_func takes 1 arguments, and the trainer hands it 2"
+    )
+    assert (
+        findings(check, raised("TypeError", "_get_logps() takes 5 positional arguments but 6 were given", where)) == []
+    )
+
+
+def test_a_data_set_without_rows() -> None:
+    said = "Please pass `features` or at least one example when writing data"
+    text = raised("datasets.arrow_writer.SchemaInferenceError", said, f"{SITE}/datasets/arrow_writer.py finalize")
+    assert "the data set came out empty" in finding(check, text).message

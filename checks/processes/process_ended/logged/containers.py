@@ -18,7 +18,7 @@ _IMAGE = Fix(title="correct the image's name and tag, or log in to its registry 
 
 check.signature(
     "Error response from daemon: ",
-    unless=(*_OF_THE_RUNTIME, *_TIDIED),
+    unless=(*_OF_THE_RUNTIME, *_TIDIED, "nvidia-container-cli: "),
     pattern=r"Error response from daemon: (?P<why>[^\n]{3,200})",
     when=unfinished,
     says="Docker could not start the container: {why}",

@@ -94,9 +94,9 @@ check.signature(
     "Failed to create pod sandbox",
     "failed to create containerd task: ",
     "failed to create task for container: ",
+    unless=("nvidia-container-cli: ",),  # RLD106
     when=unfinished,
-    details=(r"nvidia-container-cli: (?P<gpus>[^\n\"\\]{3,160})",),
-    says="[[the container was not given its GPUs: {gpus}||Kubernetes could not start the container: {line}]]",
+    says="Kubernetes could not start the container: {line}",
     fixes=(
         Fix(
             title="correct what the event names (a secret, a config map, a volume, a command), or leave it out",

@@ -1,4 +1,4 @@
-"""The words of mpirun and of Kubeflow's operators for a node or a replica that is gone (RLD603)."""
+"""The words of mpirun, of Kubeflow's operators and of torch for a node, a replica or a worker that is gone (RLD603)."""
 
 from __future__ import annotations
 
@@ -43,4 +43,19 @@ check.signature(
     role=Role.CASCADE,
     silent=True,
     url="https://pytorch.org/docs/stable/elastic/rendezvous.html",
+)
+# torch/csrc/DataLoader.cpp; the kernel's SIGKILL is RLD604, a full /dev/shm RLD113.
+check.signature(
+    ") is killed by signal: ",
+    pattern=r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: "
+    r"(?P<signal>(?!Bus error|Killed)[A-Z][a-z ]{2,40})",
+    says="the loader's worker with pid {pid} crashed in native code ({signal}), without a word of its own",
+    fixes=(
+        Fix(
+            title="let it say where: no workers of their own (dataloader_num_workers=0), and Python's fault handler",
+            commands=("export PYTHONFAULTHANDLER=1",),
+        ),
+        Fix(title="look at what decodes its rows with threads or CUDA of its own (images, videos, tokenizers)"),
+    ),
+    url="https://docs.python.org/3/library/faulthandler.html",
 )
