@@ -147,7 +147,7 @@ def filled(dialect: Dialect, draft: Draft, group: str, key: str) -> Any:
     default = draft.launch.default(group, key)
     if not isinstance(default, str) or "${" not in default:
         return default
-    from rldoctor.formats.hydra.overrides import MISSING, fill
+    from rldoctor.formats.hydra.interpolation import MISSING, fill
 
     options = draft.launch.options(group)
 

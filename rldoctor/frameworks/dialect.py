@@ -28,7 +28,7 @@ from rldoctor.plan.model import Form, Place, RefusedValue, RolloutPlan, Source, 
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
-    from rldoctor.formats.hydra.overrides import Resolvers
+    from rldoctor.formats.hydra.interpolation import Resolvers
     from rldoctor.formats.python.started import Helper
     from rldoctor.formats.shell.arguments import Arguments
     from rldoctor.frameworks.spelled import Spelling
@@ -152,7 +152,7 @@ class Dialect:
     def natives(self, launch: Launch) -> Iterator[Native]:
         """The native settings of a launch in order of precedence, the last one wins: YAML, Python, the command line."""
         if self.style is Form.OVERRIDE:
-            from rldoctor.formats.hydra.overrides import interpolated
+            from rldoctor.formats.hydra.interpolation import interpolated
 
             variables = {name: native.value for name, native in launch.variables.items()}
             group = self.main_group(launch)

@@ -18,7 +18,7 @@ from rldoctor.errors import InputError
 from rldoctor.exhibits.sheet import sheet
 from rldoctor.facts import assume, metadata, model_files
 from rldoctor.fleet import folder as fleet_folder
-from rldoctor.formats.hydra import overrides
+from rldoctor.formats.hydra import interpolation, overrides
 from rldoctor.formats.python.reader import read_python
 from rldoctor.formats.shell.reader import read_shell
 from rldoctor.formats.source import Source, decode
@@ -151,7 +151,7 @@ def hydra(data: bytes) -> None:
     values = dict(zip("abcdefghijklmnopqrstuvwxyz", lines, strict=False))
     for line in lines:
         overrides.parse(line)
-        overrides.fill(line, "a.b", lambda name: values.get(name, overrides.MISSING), {"HOME": "/root"}, {})
+        interpolation.fill(line, "a.b", lambda name: values.get(name, interpolation.MISSING), {"HOME": "/root"}, {})
 
 
 def python(data: bytes) -> None:

@@ -46,8 +46,13 @@ _TOKENS = [
         ("interpolation", r"\$\{[^}]+\}"),
     )
 ]
-_IN_TEXT = frozenset({"id", "null", "int", "float", "bool", "interpolation", "char", ":", "escape", "blank"})
-_IN_KEY = _IN_TEXT - {":", "interpolation"}
+# What a plain value is made of, and a key of a mapping.
+IN_TEXT = frozenset({"id", "null", "int", "float", "bool", "interpolation", "char", ":", "escape", "blank"})
+IN_KEY = IN_TEXT - {":", "interpolation"}
+
+
+# The kind of a token, and its text; of an interpolation its value, where it was resolved.
+Token = tuple[str, Any]
 
 
 @dataclass(frozen=True)
@@ -99,15 +104,21 @@ _SWEEPING = frozenset({"choice", "range", "interval", "glob", "shuffle", "tag"})
 _FUNCTIONS = _SWEEPING | {"int", "float", "str", "bool", "sort"}
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def token(text: str, at: int) -> tuple[str, int]:
+    """The kind of the token that begins here, and its length; 0 where none does."""
+    name, size = "", 0
+    for kind, pattern in _TOKENS:
+        match = pattern.match(text, at)
+        if match is not None and match.end() - at > size:
+            name, size = kind, match.end() - at
+    return name, size
+
+
+def _tokens(text: str) -> list[Token]:
+    found: list[Token] = []
     at = 0
     while at < len(text):
-        name, size = "", 0
-        for kind, pattern in _TOKENS:
-            match = pattern.match(text, at)
-            if match is not None and match.end() - at > size:
-                name, size = kind, match.end() - at
+        name, size = token(text, at)
         if not size:
             raise ValueError(f"{text[at]!r} must be quoted")
         found.append((name, text[at : at + size]))
@@ -116,7 +127,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+    def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
         self.at = 0
 
@@ -126,7 +137,7 @@ class _Parser:
 
     def next(self) -> str:
         self.at += 1
-        return self.tokens[self.at - 1][1]
+        return str(self.tokens[self.at - 1][1])
 
     def expect(self, kind: str) -> None:
         if self.kind() != kind:
@@ -145,7 +156,7 @@ class _Parser:
             return self._function(depth)
         if kind == "quoted":
             return _unquoted(self.next())
-        return self._text(_IN_TEXT)
+        return self._text(IN_TEXT)
 
     def _list(self, depth: int) -> list[Any]:
         self.next()
@@ -162,7 +173,7 @@ class _Parser:
         self.next()
         found: dict[Any, Any] = {}
         while self.kind() != "}" or found:
-            key = self._text(_IN_KEY)
+            key = self._text(IN_KEY)
             self.expect(":")
             found[key] = self.element(depth + 1)
             if self.kind() != ",":
@@ -192,7 +203,7 @@ class _Parser:
         return Unresolved("".join(text) + ")", SWEEP if name in _SWEEPING else f"Hydra computes {name}(...)")
 
     def _text(self, allowed: frozenset[str]) -> Any:
-        """Tokens that together are one plain value; a single one may be a number, a truth value or null."""
+        """Tokens that together are one plain value."""
         start = self.at
         while self.kind() in allowed:
             self.next()
@@ -205,18 +216,23 @@ class _Parser:
             parts = parts[:-1]
         if not parts:
             raise ValueError("a value is missing")
-        if len(parts) > 1:
-            return "".join(text[1::2] if kind == "escape" else text for kind, text in parts)
-        kind, text = parts[0]
-        if kind == "int":
-            return int(text) if len(text) <= 300 else Unresolved(text, "a number beyond settings")
-        if kind == "float":
-            return float(text)
-        if kind == "bool":
-            return text.lower() == "true"
-        if kind == "null":
-            return None
-        return text[1::2] if kind == "escape" else text
+        return joined(parts)
+
+
+def joined(parts: list[Token]) -> Any:
+    """The plain value that tokens are together; a single one may be a number, a truth value or null."""
+    if len(parts) > 1:
+        return "".join(text[1::2] if kind == "escape" else text for kind, text in parts)
+    kind, text = parts[0]
+    if kind == "int":
+        return int(text) if len(text) <= 300 else Unresolved(text, "a number beyond settings")
+    if kind == "float":
+        return float(text)
+    if kind == "bool":
+        return text.lower() == "true"
+    if kind == "null":
+        return None
+    return text[1::2] if kind == "escape" else text
 
 
 def _unquoted(text: str) -> str:

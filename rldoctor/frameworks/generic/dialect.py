@@ -44,7 +44,7 @@ class Generic(Dialect):
 
     def natives(self, launch: Launch) -> Iterator[Native]:
         """Options, overrides and YAML values as they stand, those that refer to each other (``${...}``) filled in."""
-        from rldoctor.formats.hydra.overrides import interpolated
+        from rldoctor.formats.hydra.interpolation import interpolated
 
         variables = {name: native.value for name, native in launch.variables.items()}
         yield from interpolated(self.collected(launch), lambda key: None, variables, self.resolvers)

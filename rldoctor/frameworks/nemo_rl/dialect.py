@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rldoctor.formats.hydra.overrides import interpolated
+from rldoctor.formats.hydra.interpolation import interpolated
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.defaults import filled
 from rldoctor.frameworks.draft import Draft
