@@ -17,13 +17,13 @@ from .endings import cut_short
 
 _MACHINE = r"(?:node|host|machine|instance|vm|server|agent|droplet|slave)"
 # What a scheduler alone has; a run, a task or a container others have as well.
-_RECORDED = r"(?:job|ray ?job|jobset|podgroup|workload|trial|experiment|allocation)"
+_RECORDED = r"(?:\w{0,12}job|ray job|jobset|podgroup|workload|trial|experiment|allocation)"
 _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 # Whose it is may stand between: "Node gpu-7 (a3-high) was preempted".
 _NAME = r"(?:/[\w.-]{1,80})?(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
 _BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
 # Who says so of a job begins with it.
-_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>] [\"']?|-- |\d:\d\d(?:[.,]\d+)? )(?:the )?{_RECORDED}"
+_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>.] [\"']?|-- |\d:\d\d(?:[.,]\d+)? )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
 _BROKEN = r"(?:failed|lost|dead|unreachable|unhealthy)"
 
@@ -84,20 +84,21 @@ PREEMPTED = Why(
     r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*|interrupt(?:ed|ion))\b",
     (
         *(*_FORMS, "PREEMPTED", "preempted", "Preempted", "evicted", "Evicted", "reclaimed", "interrupted"),
-        *("Interrupted", "interruption", "Interruption", " preemption", " eviction", " outbid ", "s.preempted"),
+        *("Interrupted", "interruption", "Interruption", " preemption", " eviction", " outbid", "s.preempted"),
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
         r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b|\bpreempted jobid=\d",
         r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b|\binstances\.preempted\b",
         r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
+        r"\bspot \w+ (?:was|were|has been|got) (?:reclaimed|interrupted|preempted|taken back)\b",
     ),
 )
 MACHINE = Why(
     rf"\b(?:{_MACHINE}|boot|hardware) (?:\w+ )?(?:fail\w*|lost|errors?|unreachable|terminat\w+|down|unhealthy|dead)\b"
     r"|\btask lost\b",
     (
-        *(*_FORMS, "NODE_FAIL", "BOOT_FAIL", " terminated", " disconnected", " drained", "deallocated"),
+        *(*_FORMS, "NODE_FAIL", "BOOT_FAIL", "(NodeDown)", " terminated", " disconnected", " drained", "deallocated"),
         *(
             " node ",
             "* node",
@@ -109,13 +110,14 @@ MACHINE = Why(
             " unreachable",
             "not responding",
         ),
-        *("failed health check", " failure", "node-failure", " maintenance", "deleting pod for node"),
+        *(" health check", " failure", "node-failure", " maintenance", "deleting pod for node"),
         *("The system is going down for ", "The system will ", "lost contact with ", "unheard timeout"),
+        *(" dead because ", "Kernel panic - "),
         *(" closed by remote host", "ssh exited with exit code"),
     ),
     (
         rf"\b{_MACHINE}{_NAME}{_BE} (?:lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
-        r"unreachable|failed health checks?)\b",
+        r"unreachable|failed (?:\w+ )?health checks?)\b",
         # An agent is also what plays an episode.
         rf"\b(?!agent){_MACHINE}{_NAME}{_BE} terminated\b",
         rf"\b(?:execution|compute|worker) (?:node|host){_NAME}{_BE} down\b",
@@ -125,6 +127,7 @@ MACHINE = Why(
         r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b(?! (?:to|within|yet)\b)",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
+        rf"\b{_MACHINE}{_NAME}{_BE} dead because (?!of\b)|\bkernel panic - not syncing\b",
         r"\bdisconnected unexpectedly\b|\bjob disconnected\b|\bunheard timeout\b.{1,80}\bhost\b",
         rf"\blost contact with (?:the )?(?:raylet|job shell|broker|worker|{_MACHINE})\b",
         r"\bconnection to \S+ closed by remote host\b|\bssh exited with exit code 255\b",
@@ -137,8 +140,10 @@ TIME = Why(
     (
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
+        rf"\b{_LIMIT} (?:limit )?(?:exceeded|reached|expired)\b.{{0,20}}\b(?:kill|terminat|cancel|abort)\w* (?:the )?"
+        r"job\b",
         # Slurm's controller, and systemd of a unit.
-        rf"(?:^|\] ){_LIMIT} exhausted for job|: service reached (?:\w+ )?{_LIMIT}\b",
+        rf"(?:^|\] |: ){_LIMIT} exhausted for job|: service reached (?:\w+ )?{_LIMIT}\b",
         # Flyte: "task execution timeout [24h0m0s] expired"
         rf"\b{_JOB}(?: \w+)? timeout \[[\d.hms]+\] expired\b",
     ),
@@ -147,7 +152,18 @@ AGAIN = Why(r"\b(?:max(?:imum)? (?:restarts|retries)|(?:backoff|retry|restart|re
 CANCELLED = Why(
     r"\b(?:cancell?ed|cancelling|stopped|revoked|aborted|deleted)\b",
     (
-        *(*_FORMS, "cancelled", "canceled", "CANCELLED", "REVOKED", "stopped", "revoked", "deleted", "requeued"),
+        *(
+            *_FORMS,
+            "cancelled",
+            "canceled",
+            " suspended",
+            "CANCELLED",
+            "REVOKED",
+            "stopped",
+            "revoked",
+            "deleted",
+            "requeued",
+        ),
         *(" terminated", " aborted", " killed", "externally set to ", "USER ABORTED", "User aborted", "> requested by"),
         "pod deleted",
     ),
@@ -155,6 +171,7 @@ CANCELLED = Why(
         rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
         r"requeued|terminated|aborted|killed)\b",
         rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
+        rf"{_BEGINS}{_NAME} (?:is|was|has been) suspended\W{{0,2}}$",
         rf"{_BEGINS} requeued\b|(?:{_BEGINS}|\btraining job) (?:cancell?ed|stopped|aborted)\W{{0,2}}$",
         rf"\b{_JOB} (?:is|was|has been) (?:cancell?ed|stopped|killed) by (?:user|admin\w*)\b",
         # Airflow, of a task that somebody marked.
@@ -163,7 +180,7 @@ CANCELLED = Why(
     ),
 )
 # Last: why it failed nobody says there.
-FAILED = Why(r"^(?:job |task |pod )?failed$", _FORMS)
+FAILED = Why(r"^(?:(?:mpi|py|torch|tf|ray|train|jax) )*(?:job |task |pod )?failed$", _FORMS)
 # A reason of several words is what the first of these makes it: pods that are not ready in time are evicted for that.
 _EACH = (NOT_READY, IMAGE, START, MEMORY, PREEMPTED, MACHINE, TIME, AGAIN, CANCELLED, FAILED)
 
@@ -173,7 +190,7 @@ _WHOSE = r"(?i:(?:\w+[_ -])?(?:job|task|trial|deployment|termination|stopped|fai
 # A record of a job names its reason, or its state, in letters that no sentence has: several words run together.
 # DEADLINE_EXCEEDED is what any server of gRPC answers.
 _FIELD = re.compile(
-    rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?(?!DEADLINE_E)"
+    rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}(?:[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?| )(?!DEADLINE_E)"
     r"(?P<state>[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+|[A-Z]{2,}[a-z]\w+|[A-Z]+(?:_[A-Z]+)+)\b"
 )
 # One word alone is a state of many things: here it is a job's.
@@ -192,17 +209,20 @@ _STATE = re.compile(
     # A failure in `ray status`.
     r"|^\s*[\w.-]+: (?P<state_8>[A-Z][a-z]+(?:[A-Z][a-z]+)+) \(ip: "
 )
+# A pod in a list of pods.
+_POD = re.compile(r"^\s*(?P<job>[\w.-]+)\s+\d+/\d+\s+(?P<state>[A-Z]\w{5,40})\s+\d+(?: \(\S+ ago\))?\s+\d+[smhd]")
 # The same two columns of an event; a row of a table of jobs has the job's number first, and behind its state either an
 # exit code with its signal, or nothing where the state is of several words.
-_EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<)")
+_EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<|\w+/)")
 _ROW = re.compile(
     r"^\s*(?P<job>\d+)(?:[_+]\d+)?(?:\.\w+)?[\s|]+(?:[^\s|]+[\s|]+){0,16}?"
-    r"(?:(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?[\s|]+\d+:\d+\b|(?P<state_2>[A-Z]{2,12}(?:_[A-Z]{2,12}){1,4})\s*$)"
+    r"(?:(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?[\s|]+\d+:\d+\b|(?P<state_2>[A-Z]{2,12}(?:_[A-Z]{2,12}){1,4})\s*$"
+    r"|\((?P<state_3>[A-Z]\w+)\)\s*$)"
 )
 # A reason of other words is somebody else's: RewardTimeout.
 _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
-    r"|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
+    r"|mpi|py|torch|tf|ray|train|jax|check|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
     r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
     r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready"
     r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
@@ -212,7 +232,7 @@ _WORDS = re.compile(
 )
 
 # What a service's client raises of the job that it waited for.
-_RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b", re.IGNORECASE)
+_RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b|\bfailed\b.{{0,80}}\b{_RECORDED}\b", re.IGNORECASE)
 _RAISED_FIELD = re.compile(r"\s*(?:message|reason|error|details?)\W", re.IGNORECASE)
 _CLAUSES = re.compile(r"[:;.] ")
 # What a trainer does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
@@ -225,10 +245,10 @@ _OF_A_ROLLOUT = (
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can(?!'t)|could|would|should|never|without)\b"
     r"|(?<![\w./\"-])0 \w"
-    r"|\bnot(?! responding)\b|\bno(?! longer| replacement)\b"
+    r"|\bnot(?! responding| syncing)\b|\bno(?! longer| replacement)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|keyboard)\b"
     r"|\b(?<!by )user\b(?!::| aborted| or admin)"
-    r"|\b(?:config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
+    r"|\b(?:idle|config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
     r"|\b(?:poll\w*|watch(?:er|es|ing)|listen\w*|simulat\w+|tree|graph|leaf|depth)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"
     rf"|{_OF_A_ROLLOUT}",
@@ -238,7 +258,8 @@ _OF_A_TOOL = re.compile(rf"{_OF_A_ROLLOUT}|\bswe(?:[-_]?bench)?[-_]", re.IGNOREC
 # Who tells it went on, or tells of an earlier run.
 _GOES_ON = re.compile(
     r"\b(?:(?<!be )resum(?:ing|ed)|earlier (?:attempt|run|job)|retry(?:ing)?|re-?connect\w*|restor(?:ing|ed)"
-    r"|falling back|previous(?:ly)?|(?:hours?|days?|weeks?|months?|years?) ago|yesterday|last (?:night|week|month))\b",
+    r"|falling back|cached|previous(?:ly)?"
+    r"|(?:hours?|days?|weeks?|months?|years?) ago|yesterday|last (?:night|week|month))\b",
     re.IGNORECASE,
 )
 
@@ -246,7 +267,7 @@ _GOES_ON = re.compile(
 @lru_cache(maxsize=64)
 def _named(line: str) -> frozenset[Why | None]:
     """What the reasons say that a line names."""
-    found = (one for form in (_FIELD, _STATE, _EVENT, _ROW) for one in form.finditer(line, 0, 1000))
+    found = (one for form in (_FIELD, _STATE, _EVENT, _ROW, _POD) for one in form.finditer(line, 0, 1000))
     names = (next(value for key, value in one.groupdict().items() if value and key != "job") for one in found)
     spelled = (_RUN_TOGETHER.sub(" ", name).lower() for name in names)
     reasons = [reason for reason in spelled if _WORDS.fullmatch(reason)]
@@ -269,11 +290,12 @@ def _of_a_job(event: LogEvent) -> bool:
 
 def _one_of_several(event: LogEvent) -> bool:
     """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
-    row = _ROW.match(event.line)
-    if row is None:
-        return False
-    beside = (_ROW.match(line) for line in (*event.before, *event.after))
-    return any(other is not None and other["job"] != row["job"] for other in beside)
+    for form in (_ROW, _POD):
+        row = form.match(event.line)
+        beside = (form.match(line) for line in (*event.before, *event.after)) if row is not None else ()
+        if row is not None and any(other is not None and other["job"] != row["job"] for other in beside):
+            return True
+    return False
 
 
 def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
@@ -284,7 +306,7 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if why in _named(line):
             return True
         said = sentences.search(line, 0, 1000)
-        if said is None or _GOES_ON.search(line, 0, 1000) is not None:
+        if said is None or is_of_a_tool(line) or _GOES_ON.search(line, 0, 1000) is not None or line.endswith("?"):
             return False
         clause = max(0, said.start() - 80, *(one.end() for one in _CLAUSES.finditer(line, 0, said.end())))
         behind = _CLAUSES.search(line, said.end(), said.end() + 20)

@@ -99,11 +99,16 @@ check.signature(
 
 
 def _at_the_limit_of_pbs(case: Case, event: LogEvent) -> dict[str, str] | None:
-    ended = event.search(r"=>> PBS: job killed: v?mem (\d+)kb exceeded limit (\d+)kb")
+    ended = event.search(
+        r"=>> PBS: job killed: v?mem (?:job total )?([\d.]+) ?([kmg])b exceeded limit ([\d.]+) ?([kmg])b"
+    )
     if ended is None or not cut_short(case, event):
         return None
-    used, most = (f"{int(kilobytes) / 1024**2:.1f}" for kilobytes in ended.groups())
-    return {"used": used, "most": most}
+    return {"used": _gib(ended[1], ended[2]), "most": _gib(ended[3], ended[4])}
+
+
+def _gib(number: str, unit: str) -> str:
+    return f"{float(number) / 1024 ** 'gmk'.index(unit):.1f}"
 
 
 @check.logged(

@@ -56,7 +56,8 @@ _NOT_A_TOOLS = (
     r"(?!.{0,160}(?<![^\s'\"(\[=:])(?![^\s'\"]{0,200}/)[^\s'\"]{0,60}?\b(?:retr(?:y|ies|ied|ying)|respawn\w*"
     r"|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+|upload\w*|prob(?:e|es|ing)|pytest|https?|request"
     r"|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command|episode"
-    r"|rollouts?|sample|code (?:execution|run\w*)|python code)\b)"
+    r"|rollouts?|sample|swe|answer|code (?:execution|run\w*)|python code)\b)"
+    r"(?!.{0,160}['\"](?:stdout|stderr|passed)['\"]:)"
 )
 _ENDED = r"(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned|killed|aborted)"
 # Exit codes that tell of a signal.
@@ -115,7 +116,8 @@ DEATHS: tuple[Death, ...] = (
         "NCCL watchdog stuck",
     ),
     _death(": error: ", r"(?!(?:collect2|ld|gcc|g\+\+|cc1plus|clang|nvcc|ninja|make|pip|fatal)\b)"
-           r"(?!(?:srun|salloc|sbatch|slurmstepd)\b)[\w./-]{1,200}(?: [\w<>\[\].-]{1,40}){0,5}: error: ",
+           r"(?!(?:srun|s(?:alloc|batch|acct|control|queue|cancel)|slurm\w+)\b)[\w./-]{1,200}"
+           r"(?: [\w<>\[\].-]{1,40}){0,5}: error: ",
            "Command line refused"),
     _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),
     _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration",

@@ -60,6 +60,10 @@ PLACES: tuple[Reveal, ...] = (
     _node("The replica ", r"The replica ([\w-]+) (?:exited|ran out-of-memory and exited) with a non-zero status of "),
     _node(" Host   ", r"^ Host {2,}= ([\w.-]+)$"),
     _node("executed on host(s) <", r"executed on host\(s\) <(?:\d+\*)?([\w.-]+)>"),
+    _node("ssh: connect to host ", r"\bssh: connect to host ([\w.-]+) port \d"),
+    _node("node name = ", r"\bnode name = ([\w.-]+)"),
+    _node('"nodes": "', r"\"nodes\": \"([\w.-]+)\""),
+    _node(" execution point slot", r" at execution point slot\w*@([\w.-]+)\. "),
     _node(" on Host(s) <", r"\bon Host\(s\) <(?:\d+\*)?([\w.-]+)>"),
     _node(": Started on <", r": Started on <(?:\d+\*)?([\w.-]+)>"),
     _node("Node:  ", r"^Node: {2,}([\w.-]+)(?:/|$)"),
@@ -111,6 +115,8 @@ _NODES = tuple(
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
         rf"\bip(?:[:=] ?){_NAME}",
         rf"\bslot\w*@{_NAME}",
+        rf"\bqueue \W?[\w.-]+@{_NAME}",
+        rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{_NAME}",
         rf"\b[Cc]onnection to {_NAME} closed\b",
         rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
         rf"{_NAME} \(rank \d+\)",
@@ -118,7 +124,9 @@ _NODES = tuple(
     )
 )
 _ATTEMPT = expression(
-    r"\b(?i:attempt|restart|retry|try)(?:[ _](?:count|number))?[ :=#]{1,3}(\d{1,4})(?:/| of )\d{1,4}\b"
+    r"\b(?i:attempt|restart|retry|try)(?:[ :=#]{1,3}(?=\d+(?:/| of )\d)|[ _](?:count|number)[ :=#]{1,3})(\d{1,4})\b"
+    # In a list of pods.
+    r"|^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+(\d{1,4})(?: \(\S+ ago\))?\s+\d+[smhd]\b"
 )
 _OF_TASKS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
 _ENDED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == CANCELLED)
@@ -153,5 +161,5 @@ def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """The node and the attempt that lines name which tell of an end."""
     texts = [line[:1000] for line in lines]
     nodes = (found["node"] for text in texts for pattern in _NODES if (found := pattern.search(text)) is not None)
-    attempts = (int(found[1]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
+    attempts = (int(found[1] or found[2]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
     return next(nodes, None), next(attempts, None)

@@ -26,7 +26,10 @@ _KEYWORD = expression(rf"\b(?:{_FIELDS})\s*[=:]\s*u?b?r?['\"][^'\"]*$", re.IGNOR
 _LABEL = expression(r"\s*(?:prompt|completion|response)s?:\s*$", re.IGNORECASE)
 # What the cluster says: Kubernetes' status in YAML (``  message: 'The node was low on resource: memory``) or JSON, and
 # Nomad of an end (``Exit Code: 137, Exit Message: "OOM Killed"``).
-_STATUS = expression(r"(?:\s*(?:- )?['\"]?message['\"]?|.{0,200}\bExit Message): ['\"][^'\"]*$")
+_STATUS = expression(
+    r"(?:\s*(?:- )?['\"]?message['\"]?|.{0,200}['\"]error['\"]: ?\{[^{}]{0,200}['\"]message['\"]|"
+    r".{0,200}\bExit Message): ['\"][^'\"]*$"
+)
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
 _SPEAKER = expression(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
 _TABLE = expression(r"\s*[│┃|╭╰┏┡├└┌╔║]")

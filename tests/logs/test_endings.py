@@ -452,6 +452,10 @@ ENDED_AT = {
     "pdsh": ("pdsh@head: worker-3: ssh exited with exit code 255", "worker-3", None),
     "an event": ("4m  Normal  NodeNotReady  node/gpu-w3  Node gpu-w3 status is now: NodeNotReady", "gpu-w3", None),
     "Argo's step": ('level=info msg="node grpo-16 message: pod deleted" workflow=grpo', None, None),
+    "a list of pods": ("grpo-3  0/1  OOMKilled  2 (31s ago)  41m  10.244.3.9  gpu-w3", "gpu-w3", 2),
+    "Grid Engine's queue": ('W|job 7.1 exceeds job hard limit "h_rt" of queue "gpu.q@gpu7" (1 > 0)', "gpu7", None),
+    "a count": ("Job 91221 terminated with state NODE_FAIL on node gpu07 (restart count 2)", "gpu07", 2),
+    "ssh": ("ssh: connect to host n5 port 22: x\nORTE was unable to reliably start one or more daemons.", "n5", None),
     "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
     "MPICH": ("=   PID 4774 RUNNING AT ws-1\n=   EXIT CODE: 139\n=   CLEANING UP", "ws-1", None),
     "PRRTE": (

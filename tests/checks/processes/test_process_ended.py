@@ -357,6 +357,28 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("[2026-05-11T03:12:45.130] Time limit exhausted for JobId=99121", "ended it at a time limit"),
         ("preempted JobId=12 has been requeued to reclaim resources for JobId=13", "took it, or a machine of it, away"),
         ("node/gpu-12 drained", "took it, or a machine of it, away"),
+        ("  91333 h100 grpo ada F 3:12:11 4 (NodeDown)", "took it, or a machine of it, away"),
+        ("Job 91221 terminated with state NODE_FAIL on node gpu07", "took it, or a machine of it, away"),
+        ("grpo-worker-3   0/1   Evicted   0   41m", "took it, or a machine of it, away"),
+        ("    Reason:    MPIJobEvicted", "took it, or a machine of it, away"),
+        ("Node 77aa12 is dead because the health check failed.", "took it, or a machine of it, away"),
+        ("Interrupting training job: spot capacity was reclaimed", "took it, or a machine of it, away"),
+        (
+            '"error": {"code": "U", "message": "Job canceled: node t7 was preempted"}',
+            "took it, or a machine of it, away",
+        ),
+        ("gpu-13 kernel: Kernel panic - not syncing: Fatal machine check", "took it, or a machine of it, away"),
+        ("instance i-0aa11bb failed deep health checks and is being replaced", "took it, or a machine of it, away"),
+        ("pbs_mom;Job;5512.pbs;walltime limit exceeded, killing job", "ended it at a time limit"),
+        ("slurmctld: Time limit exhausted for JobId=91333", "ended it at a time limit"),
+        ("  reason: JobStatusCheckTimeoutExceeded", "ended it at a time limit"),
+        ("Job exceeded some resource limit (walltime, mem, etc.). Job was aborted.", "was ended from outside"),
+        ("    message: TrainJob is suspended", "was ended from outside"),
+        (
+            "012 (88.000.000) 2026-09-18 11:12:13 Job was held.\n\tTransfer output files failure at execution point x",
+            "HTCondor put the job 88.000 on hold: Transfer output files failure",
+        ),
+        ("ORTE was unable to reliably start one or more daemons.", "mpirun lost a node of the job"),
         ("88123|grpo|NODE_FAIL|0:0|gpu-[011-014]|05:12:11", "took it, or a machine of it, away: 88123|grpo"),
         ("12  -  grpo  1x[H100:8][Spot]  2 hrs ago  55m 10s  3  FAILED_NO_RESOURCE", "found no place for all of it"),
         (" gpu_worker: NodeTerminated (ip: 10.0.3.7)", "took it, or a machine of it, away"),
@@ -461,6 +483,16 @@ def test_a_job_that_started_late_and_ended_well_has_started() -> None:
         "earlier attempt: job preempted jobid=12344",
         "node failure on n1 was simulated",
         "Killed (Sample too long)",
+        "WARNING tool: ssh exited with exit code 255 in the agent's terminal",
+        "episode 12: Job was aborted. The agent moves on",
+        "(autoscaler +5m) Node 10.0.0.7 is being drained for idle termination.",
+        "INFO: node n3 is dead because of its value; pruned",
+        "failed to pull image acme/tools:3, using the cached one",
+        "job 3 of the curriculum is cancelled: too easy",
+        "finish_reason=LENGTH_CAPPED count=12",
+        "12  train  loss  0.3  OUT_OF_VOCAB",
+        "INFO wandb: the job is suspended on the server and will sync later",
+        "was my job preempted because the node failed?",
         "main.cc:483: received SIGTERM. Existing local drain request = reason: DRAIN_NODE_REASON_IDLE_TERMINATION",
     ],
 )
@@ -479,7 +511,10 @@ def test_what_is_taken_down_behind_a_run_that_came_to_its_end(line: str) -> None
 ROWS = ("1234567  grpo-7b  gpu  CANCELLED by 1001  0:0", "1234568  grpo-7b  gpu  COMPLETED  0:0")
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[::-1], (*ROWS, "1234569  sft-7b  gpu  PREEMPTED  0:0")])
+PODS = ("grpo-a-0   0/1   Evicted   0   3d", "grpo-b-0   1/1   Running   0   3h")
+
+
+@pytest.mark.parametrize("rows", [ROWS, PODS, ROWS[::-1], (*ROWS, "1234569  sft-7b  gpu  PREEMPTED  0:0")])
 def test_of_a_list_of_jobs_nobody_says_which_row_is_this_run(rows: tuple[str, ...]) -> None:
     assert findings(check, STEPS + "".join(f"{row}\n" for row in rows)) == []
 

@@ -10,6 +10,9 @@ from ..fixes import RESUME
 
 check.signature(
     "has lost communication with a remote daemon",
+    "An ORTE daemon has unexpectedly failed after launch",
+    "A PRTE daemon has unexpectedly failed after launch",
+    "was unable to reliably start one or more daemons",
     says="mpirun lost a node of the job: its daemon there is gone, or the network to it",
     fixes=(
         Fix(title="see on that node whether it, or its network, is gone; leave it out of the hostfile"),

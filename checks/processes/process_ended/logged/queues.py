@@ -153,6 +153,17 @@ _ended(
     fixes=(_HISTORY,),
     url=_CONDOR,
 )
+check.signature(
+    "Job was held.",
+    pattern=r"\b012 \((?P<job>\d+\.\d+)\.\d+\)",
+    details=(r"Job was held\.\n\s*(?P<why>[^\n]{3,160})",),
+    when=cut_short,
+    says="HTCondor put the job {job} on hold[[: {why}]]",
+    fixes=(_HISTORY,),
+    silent=True,
+    general=True,
+    url=_CONDOR,
+)
 _ended(
     "via condor_rm (by user ",
     pattern=r"via condor_rm \(by user (?P<user>[\w.@-]+)\)",
