@@ -71,6 +71,9 @@ CORE = frozenset(
 one of these a value that nobody can read is not judged where a check has asked for it. Any other unknown value leaves
 the checks that read it not checked, and the verdict to the others."""
 
+ENGINES = frozenset({"vllm", "sglang"})
+"""The rollout engines that are packages of their own, by their names as packages."""
+
 INPUTS = frozenset({"lengths.prompt", "lengths.response", "process.nproc", "process.nnodes", *MODELS})
 """From these the plan derives other settings, which are then missing: they count whoever asked."""
 _VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*|[0-9@*])")
@@ -168,12 +171,13 @@ def _trainer_unknown(case: Case) -> str | None:
 
 def _engine_unknown(case: Case) -> str | None:
     plan = case.plan
-    if plan is None or plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False:
+    engine = plan.value("rollout.backend", "vllm") if plan is not None else None
+    if plan is None or engine not in ENGINES or plan.value("rollout.enabled") is False:
         return None
-    found = find(case.packages, "vllm") if case.packages is not None else None
+    found = find(case.packages, engine) if case.packages is not None else None
     if found is not None or (plan.version is not None and _is_a_part(case, _owner(plan))):
         return None
-    return "vllm"
+    return str(engine)
 
 
 def _machine(case: Case, report: Report) -> Missing | None:

@@ -88,7 +88,7 @@ def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
         ("actor_rollout_ref.model.path=$MODEL", "actor_rollout_ref.model.path", "MODEL"),
         ("data.max_response_length=$1", "data.max_response_length", "rldoctor check FILE -- ARGUMENTS"),
         ("data.max_response_length=$(cat length)", "data.max_response_length", None),
-        ("trainer.nnodes=two", "trainer.nnodes", None),
+        ("trainer.nnodes=1,2", "trainer.nnodes", None),
     ],
 )
 def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: str, how: str | None) -> None:
@@ -97,6 +97,13 @@ def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: st
     assert (code, found["state"]) == (2, "not-judged")
     assert missing["what"].startswith("run.sh:9: ") and f"{what} is not known: " in missing["what"]
     assert missing["how"] is None if how is None else how in missing["how"]
+
+
+def test_another_engine_than_vllm_has_a_release_too(check: Check_) -> None:
+    launch = f"{LAUNCH.rstrip()} \\\n    actor_rollout_ref.rollout.name=sglang\n"
+    code, found, _ = check(launch=launch)
+    assert (code, [missing["what"] for missing in found["missing"]]) == (2, ["the release of sglang is not named"])
+    assert check("--assume", "sglang==0.4.6.post5", launch=launch)[0] == 0
 
 
 def test_all_variables_that_are_missing_are_named_at_once(check: Check_) -> None:
@@ -127,9 +134,9 @@ def test_a_core_setting_that_the_machine_or_the_arguments_tell(check: Check_) ->
 
 
 def test_a_core_setting_that_the_arguments_make_unreadable(check: Check_) -> None:
-    code, found, _ = check("--", "trainer.nnodes=two", launch=f'{LAUNCH.rstrip()} "$@"\n')
+    code, found, _ = check("--", "trainer.nnodes=1,2", launch=f'{LAUNCH.rstrip()} "$@"\n')
     assert code == 2
-    assert found["missing"][0]["what"] == "run.sh: trainer.nnodes is not known: 'two' is not a whole number"
+    assert found["missing"][0]["what"] == "run.sh: trainer.nnodes is not known: a sweep over several values"
 
 
 def test_what_is_set_aside_was_judged(check: Check_) -> None:

@@ -1,7 +1,8 @@
 """Completions that must differ are the same.
 
 What it looks for
-    In a real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
+    In a launch: groups of several completions at temperature 0, or with the most likely token alone (top_k 1). In a
+    real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
     seed of their own, are token for token the same; engines or requests to which the launch gives different seeds draw
     the same completions, so that the seeds have no effect; draws of one batch are equal more often than independent
     ones are; and, under ``--soak``, a request is drawn the same time after time. In a log: in TRL's table of
@@ -43,6 +44,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    Source,
     cite,
     plan_of,
 )
@@ -68,11 +70,35 @@ from .seeds import live as sampled
 
 check = Check("RLD311", "completions-identical", __doc__, before=("RLD501",))
 
+TEMPERATURE, TOP_K = "sampling.temperature", "sampling.top_k"
 # Nats per token below which a policy that repeats itself is sure, not badly sampled.
 SURE = 0.05
 # Groups that must all be the same: one may be chance.
 FEWEST_GROUPS = 2
 MANY_GROUPS = 4
+
+
+@check.declared(needs=["plan", "plan.batch.generations"])
+def sampled_greedily(case: Case) -> Iterator[Finding | Reach]:
+    """A group of which every completion is the most likely one, whatever the seeds are."""
+    plan = plan_of(case)
+    size, given = plan.value("batch.generations"), {name: plan.settings.get(name) for name in (TEMPERATURE, TOP_K)}
+    if size < 2:
+        raise NotApplicable("one completion for each prompt")
+    for name, greedy in ((TEMPERATURE, 0), (TOP_K, 1)):
+        setting = given[name]
+        if setting is not None and setting.value == greedy and setting.source is Source.GIVEN:
+            yield check.finding(
+                f"{setting.key} {setting.value} takes the most likely token each time: the {size} completions of a "
+                "prompt are the same, and nothing sets their rewards apart",
+                severity=Severity.ERROR,
+                evidence=cite(plan, name, "batch.generations"),
+                fixes=(Fix.unsafe("sample", {TEMPERATURE: 1.0} if name == TEMPERATURE else {TOP_K: -1}),),
+            )
+    temperature = given[TEMPERATURE]
+    if temperature is None or temperature.value is None:
+        raise NotChecked("the temperature of the rollout is not known")
+    yield Reach(f"{size} completions of a prompt, sampled at temperature {temperature.value:g}")
 
 
 @check.observed(needs=["observations.rollout"])

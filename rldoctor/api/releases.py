@@ -11,6 +11,7 @@ from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
 from rldoctor.knowledge.scope import Scope
 from rldoctor.link.remedies import remedies
+from rldoctor.link.stated import refused_values
 from rldoctor.tables.symbols.fitting import Request as SymbolRequest
 from rldoctor.tables.symbols.fitting import accepting, exports, refused_by_all, taken_by_all
 from rldoctor.tables.symbols.fitting import packages as symbol_packages
@@ -32,6 +33,7 @@ __all__ = [
     "published_name",
     "python_admitted",
     "refused_by_all",
+    "refused_values",
     "release_specifier",
     "remedies",
     "replaced",

@@ -194,7 +194,8 @@ def describe(case: Case) -> str:
         parts += [f"Python {case.packages.python}"] if not case.packages.foreign else []
         if case.plan is not None and case.plan.version is not None and case.plan.framework.lower() != "vllm":
             parts.append(f"{case.plan.framework} {case.plan.version}")
-        found = (find(case.packages, name) for name in ("vllm", "torch", "transformers"))
+        engine = case.plan.value("rollout.backend", "vllm") if case.plan is not None else "vllm"
+        found = (find(case.packages, name) for name in (str(engine), "torch", "transformers"))
         parts += [f"{d.name} {d.version}" for d in found if d is not None]
     if case.gpus is not None:
         parts.append(f"{len(case.gpus.devices)}x {case.gpus.devices[0].name}" if case.gpus.devices else "no GPU")

@@ -17,6 +17,11 @@ class Unresolved:
     why: str
 
 
+@dataclass(frozen=True)
+class Refused(Unresolved):
+    """A value that the program which reads it refuses: ``why`` is what its grammar lacks."""
+
+
 # Why a value with the mark of a secret is not known, where more than its text is asked for.
 SECRET = "what brings it has a secret's name, and secrets are not read"
 

@@ -17,9 +17,9 @@ from rldoctor.frameworks.draft import Draft, variables
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
-from rldoctor.frameworks.refusals import no_name, refused_value
+from rldoctor.frameworks.refusals import misfit, no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.frameworks.strays import strays
+from rldoctor.frameworks.strays import strays, ungrammatical
 from rldoctor.frameworks.table import Rows, parents
 from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
@@ -231,7 +231,7 @@ class Dialect:
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
         draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch)]
         if self.composes:
-            draft.refused += strays(launch)
+            draft.refused += [*strays(launch), *ungrammatical(launch)]
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         for name in launch.dropped:
@@ -374,7 +374,7 @@ class Dialect:
             draft.undeclared[native.spelled or native.key] = unknown.reason
         elif unknown is not None and not made:
             draft.unknown.append(unknown)
-        refused = refused_value(self, draft.launch, native)
+        refused = refused_value(self, draft.launch, native) or misfit(self, draft.launch, native)
         if refused is not None:
             draft.refused.append(refused)
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 # What the argument parser of transformers takes for a switch
 # (https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/hf_argparser.py, string_to_bool).
 _SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
+# Words for true, and slips of the pen in them: as texts they count as true, which is what they mean.
+_MEANS_TRUE = re.compile(r"(t\w{0,2}[ru]\w{0,2}|y|yes|on|1|enabled?)$", re.IGNORECASE)
+# No number, nor several that an option may take in one text (``0.5_4.0``).
+_NO_NUMBERS = re.compile(r"^(?![-+.\d]*e[-+\d]+$|[-+.]*(inf|nan)$|0x).*[^\W\d_]|%", re.IGNORECASE)
+_MEANS_FALSE = re.compile(r"(f\w*|n|no|off|0|disabled?)$", re.IGNORECASE)
 # A number with a unit: vLLM's parser reads 16k and 1.5M.
 _WITH_UNIT = re.compile(r"[+-]?\d+(\.\d+)?[kmgt]i?$", re.IGNORECASE)
 # What vLLM's configuration holds against its choices however it gets there: on a command line, as an argument, or when
@@ -69,6 +74,37 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
         takes = _misread(option, text, dialect.booleans, plain)
         return RefusedValue(takes=takes, **refused) if takes else None
     return None
+
+
+def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
+    """A text where the release has a truth value or a number, which nothing refuses when the run starts: every text
+    counts as true, and no number can be made of one. A text that means true is taken as it is meant."""
+    found = _declared(dialect, launch, native) if native.form in (Form.OVERRIDE, Form.YAML, Form.KEYWORD) else None
+    value = whole(native.value)
+    if found is None or found[0].validates or not isinstance(value, str) or has_mark(value) or "$" in value:
+        return None
+    options, option = found
+    rule = dialect.rule(native.key)
+    accepted: tuple[bool, ...] = ()
+    if option.type == "bool" and not _MEANS_TRUE.match(value):
+        why, takes = "this is a text, and every text counts as true", "true or false"
+        accepted = (False,) if _MEANS_FALSE.match(value) else ()
+    elif option.type in _NUMBERS and native.form is not Form.KEYWORD and _NO_NUMBERS.search(value):
+        why, takes = f"this is a text, where {options.source} has {option.default}", _NUMBERS[option.type][1]
+    else:
+        return None
+    return RefusedValue(
+        key=native.spelled or native.key,
+        value=value,
+        file=native.file,
+        line=native.line,
+        form=native.form,
+        owner=options.source,
+        accepted=accepted,
+        takes=takes,
+        option=None if rule is None else rule[0],
+        why=why,
+    )
 
 
 def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:

@@ -1,17 +1,21 @@
-"""Words of a Hydra command line that are no overrides: what a blank has torn out of one."""
+"""Words of a command line that Hydra's grammar refuses: what a blank has torn out of an override, and values that it
+does not have."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rldoctor.formats.values import Refused
 from rldoctor.frameworks.launch import Launch
 from rldoctor.plan.model import Form, RefusedValue
 
 if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Word
 
+_TILDE = re.compile(r"""=["']?~""")
 _OPEN, _CLOSED = "[{(", "]})"
 
 
@@ -27,6 +31,28 @@ def strays(launch: Launch) -> list[RefusedValue]:
             found.append(_refused(before, pieces, launch))
         before = pieces[-1]
     return found
+
+
+def ungrammatical(launch: Launch) -> list[RefusedValue]:
+    """The overrides whose values Hydra's grammar refuses, as long as no blank has torn a piece off one of them."""
+    arguments = launch.arguments(overrides=True)
+    if any(_stray(word) for word in arguments.positionals):
+        return []
+    return [
+        RefusedValue(
+            key=native.spelled,
+            value=native.value.raw,
+            file=native.file,
+            line=native.line,
+            form=native.form,
+            owner="Hydra",
+            takes="a value of Hydra's grammar, in quotes within the shell's own where it has signs or blanks",
+            why=native.value.why,
+        )
+        for native in arguments.natives
+        # A tilde out of a variable may be one that the shell replaces, where its home folder is not known here.
+        if isinstance(native.value, Refused) and ("~" not in native.value.raw or _TILDE.search(native.raw))
+    ]
 
 
 def _stray(word: Word) -> bool:

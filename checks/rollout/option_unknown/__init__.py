@@ -2,8 +2,9 @@
 
 What it looks for
     Every option of the launch file against the options that the installed (or assumed) release declares, and its value
-    against the choices or the type that are declared for it, where the release's parser holds them against each other.
-    In a real
+    against the choices or the type that are declared for it, where the release's parser holds them against each other;
+    texts where the release has a truth value or a number, which Hydra lets pass (`off`, `60%`); overrides that Hydra's
+    grammar does not have; sampling parameters outside what vLLM's own class takes. In a real
     rollout with the launch's engine options: switches and numbers that the running engine has otherwise; parameters of
     requests (temperature, cuts, penalties, bias, grammars, seeds, lengths, stops) that have no effect on what is
     drawn or on answers that are known beforehand. In a log: what argparse, Hydra, OmegaConf, dataclasses, pydantic and
@@ -33,14 +34,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Evidence, Finding, NotChecked, Reach, RolloutPlan, Severity, cite, plan_of
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    Source,
+    cite,
+    find,
+    plan_of,
+)
 from rldoctor.api.engine import release
+from rldoctor.api.releases import refused_values
+from rldoctor.api.releases import remedies as ways
 
 from . import attention_variable
 from .fixes import in_place, once, refusal, remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
+
+# Where vLLM judges the parameters of a request.
+REQUESTS = "vllm.sampling_params:SamplingParams._verify_args"
+SAMPLING = "sampling."
 
 # Options that are named of those that nobody can judge.
 SHOWN = 3
@@ -98,6 +120,32 @@ def _all_declared(plan: RolloutPlan) -> None:
         by_reason.setdefault(reason, []).append(key)
     if by_reason:
         raise NotChecked("; ".join(f"{reason}: {', '.join(keys[:SHOWN])}" for reason, keys in by_reason.items()))
+
+
+@check.declared(needs=["plan"])
+def sampling_refused(case: Case) -> Iterator[Finding | Reach]:
+    """Sampling parameters for which the release's ``SamplingParams`` raises, with every request."""
+    plan = plan_of(case)
+    given = {
+        name.removeprefix(SAMPLING): setting.value
+        for name, setting in plan.settings.items()
+        if name.startswith(SAMPLING) and setting.source is Source.GIVEN and isinstance(setting.value, int | float)
+    }
+    if not given or plan.value("rollout.backend", "vllm") != "vllm":
+        raise NotApplicable("the launch gives vLLM no sampling parameters")
+    vllm = find(case.packages, "vllm") if case.packages is not None else None
+    if vllm is None:
+        raise NotChecked("the release of vLLM is not known", how="--python PATH, or --assume vllm==VERSION")
+    for refused in refused_values("vllm", vllm.version, REQUESTS, given):
+        yield check.finding(
+            f"vLLM {vllm.version} refuses every request: {refused.message.rstrip('.')}",
+            evidence=(*cite(plan, SAMPLING + refused.field), Evidence(text=f"raised when {refused.condition}")),
+            fixes=(
+                *(Fix(title=way.text) for way in ways("vllm", REQUESTS, [refused.condition], refused.message)),
+                Fix.unsafe("or leave it to the default", {SAMPLING + refused.field: None}),
+            ),
+        )
+    yield Reach(f"the values of {len(given)} sampling parameters")
 
 
 @check.declared(needs=[f"plan.{attention_variable.VARIABLE}", "packages.vllm"])

@@ -87,13 +87,17 @@ def refusal(option: RefusedValue) -> str:
 def in_place(option: RefusedValue) -> Iterator[Fix]:
     """The accepted value that is spelled most alike, where one is; else a number written out."""
     best = next(iter(option.accepted), None)
-    if best is not None and SequenceMatcher(None, str(best).lower(), option.value.lower()).ratio() >= ALIKE:
+    if best is not None and (len(option.accepted) == 1 or _likeness(best, option.value) >= ALIKE):
         edits = (Edit(option=option.option, value=best),) if option.option is not None else ()
         yield Fix(title=f"write {best}", applicability=Applicability.UNSAFE, edits=edits)
     elif option.accepted:
         yield Fix(title=f"choose one of {', '.join(str(value) for value in option.accepted)}")
     else:
         yield Fix(title=f"write {option.takes}" + (f" for {option.key}" if option.value else ""))
+
+
+def _likeness(one: object, other: str) -> float:
+    return SequenceMatcher(None, str(one).lower(), other.lower()).ratio()
 
 
 def renamed(option: UnknownOption, right: str, sure: bool = False) -> Fix:

@@ -55,6 +55,10 @@ IN_KEY = IN_TEXT - {":", "interpolation"}
 Token = tuple[str, Any]
 
 
+class TooLargeError(ValueError):
+    """A value beyond the bounds of this reader, whatever Hydra makes of it."""
+
+
 @dataclass(frozen=True)
 class Override:
     """One override. ``key`` is a dotted path or a group with slashes, ``sign`` its ``+``, ``++`` or ``~``, ``package``
@@ -82,9 +86,10 @@ def parse_override(text: str) -> Override:
 
 def parse_value(text: str) -> Any:
     """The value behind ``=``: a quoted or plain text, a number, null, a list, a dictionary; an :class:`Unresolved` for
-    a sweep or a function. Raises ValueError where Hydra refuses it."""
+    a sweep or a function. Raises ValueError where Hydra refuses it, :class:`TooLargeError` beyond this reader's
+    bounds."""
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"{len(text)} characters are too many for a value")
+        raise TooLargeError(f"{len(text)} characters are too many for a value")
     if not text:
         return ""
     parser = _Parser(_tokens(text))
@@ -146,7 +151,7 @@ class _Parser:
 
     def element(self, depth: int) -> Any:
         if depth > MAX_NESTING:
-            raise ValueError("nested too deeply")
+            raise TooLargeError("nested too deeply")
         kind = self.kind()
         if kind == "[":
             return self._list(depth)

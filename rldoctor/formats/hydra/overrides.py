@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rldoctor.formats.hydra.grammar import parse_value
+from rldoctor.formats.hydra.grammar import TooLargeError, parse_value
 from rldoctor.formats.native import Native
-from rldoctor.formats.values import SECRET, Unresolved
+from rldoctor.formats.values import SECRET, Refused, Unresolved
 from rldoctor.plan.model import Form
 from rldoctor.redact.marks import has_mark
 
@@ -44,11 +44,17 @@ def override(word: Word, file: str, group: str = "") -> Native | None:
 
 
 def parse(text: str) -> Any:
-    """The value of an override's text as Hydra reads it; what Hydra refuses is unknown, with the reason, and so is what
-    a secret stands in."""
+    """The value of an override's text as Hydra reads it; what Hydra refuses is :class:`Refused`, and what a secret
+    stands in is not known."""
     if has_mark(text):
         return Unresolved(text, SECRET)
     try:
         return parse_value(text)
-    except (ValueError, RecursionError) as error:
-        return Unresolved(text, f"Hydra refuses it: {error}")
+    except (TooLargeError, RecursionError) as error:
+        return Unresolved(text, str(error))
+    except ValueError as error:
+        from rldoctor.formats.shell.grammar import PLACEHOLDER
+
+        if (named := PLACEHOLDER.search(text)) is not None:
+            return Unresolved(text, f"{named[0]} is to be filled in")
+        return Refused(text, f"Hydra refuses it: {error}")

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rldoctor_checks.devices.completions_identical import check
 
 from rldoctor.api import Case, Outcome
 from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile
 from tests.observations import completion, rollout_case
 
 WORDS = list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("words", "greedy"),
+    [
+        ("rollout.n=8 actor_rollout_ref.rollout.temperature=0", True),
+        ("rollout.n=8 actor_rollout_ref.rollout.top_k=1", True),
+        ("rollout.n=8 actor_rollout_ref.rollout.temperature=0.6", False),
+        ("rollout.n=1 actor_rollout_ref.rollout.temperature=0", False),
+        ("rollout.n=8 actor_rollout_ref.rollout.val_kwargs.temperature=0", False),
+    ],
+)
+def test_a_launch_whose_groups_are_sampled_greedily(tmp_path: Path, words: str, greedy: bool) -> None:
+    text = f"python3 -m verl.trainer.main_ppo actor_rollout_ref.{words}\n"
+    found = LaunchFile(tmp_path, text, {"verl": "0.7.0"}).findings(check)
+    assert [finding.evidence[0].line for finding in found] == ([1] if greedy else [])
+    assert all("takes the most likely token each time" in finding.message for finding in found)
 
 
 def test_a_group_in_which_nothing_differs() -> None:

@@ -156,6 +156,68 @@ def test_hydra_wants_a_plus_for_new_keys_alone(tmp_path: Path) -> None:
     assert good.findings(check) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("actor_rollout_ref.actor.use_kl_loss=off", "use_kl_loss off: this is a text, and every text counts as true"),
+        ("trainer.val_before_train=no", "val_before_train no: this is a text, and every text counts as true"),
+        ("actor_rollout_ref.rollout.gpu_memory_utilization=60%", "gpu_memory_utilization 60%: this is a text, where"),
+        ("data.max_response_length=2k", "max_response_length 2k: this is a text, where"),
+        ("'data.train_files=[/data/a.parquet'", "train_files [/data/a.parquet: Hydra refuses it: ']' is missing"),
+        ("data.train_files=~/a.parquet", "train_files ~/a.parquet: Hydra refuses it: '~' must be quoted"),
+    ],
+)
+def test_texts_that_are_no_value_of_the_option(tmp_path: Path, words: str, message: str) -> None:
+    (finding,) = options(tmp_path, "0.7.0", words).findings(check)
+    assert message in finding.message and finding.evidence[0].line == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "actor_rollout_ref.actor.use_kl_loss=yes",
+        "actor_rollout_ref.actor.use_kl_loss=FALSE",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=.6",
+        "algorithm.rollout_correction.rollout_is_threshold=0.5_4.0",
+        "data.max_response_length=$LENGTH",
+        "data.train_files=${DATA:-~/a.parquet}",
+        "actor_rollout_ref.model.path='<path_to_model>'",
+    ],
+)
+def test_texts_that_are_taken_as_they_are_meant(tmp_path: Path, words: str) -> None:
+    assert options(tmp_path, "0.7.0", words).findings(check) == []
+
+
+def test_what_means_false_is_written_so(tmp_path: Path) -> None:
+    (finding,) = options(tmp_path, "0.7.0", "actor_rollout_ref.rollout.free_cache_engine=off").findings(check)
+    assert [(edit.option, edit.value) for fix in finding.fixes for edit in fix.edits] == [("sleep.enabled", False)]
+
+
+# The conditions are those of vLLM's SamplingParams in each release: 0.9.0 began to take a top_k of 0.
+@pytest.mark.parametrize(
+    ("vllm", "words", "refused"),
+    [
+        ("0.8.5", "top_k=0", "top_k must be -1 (disable), or at least 1, got 0"),
+        ("0.11.0", "top_k=0", None),
+        ("0.11.0", "top_p=0", "top_p must be in (0, 1], got 0"),
+        ("0.11.0", "top_p=1.5", "top_p must be in (0, 1], got 1.5"),
+        ("0.11.0", "temperature=-1", "temperature must be non-negative, got -1"),
+        ("0.11.0", "temperature=2.5", None),
+        ("0.27.0", "temperature=2.5", "temperature must be in [0, 2], got 2.5"),
+        ("0.11.0", "temperature=0.7", None),
+        ("99.0", "top_p=0", None),
+    ],
+)
+def test_sampling_parameters_that_the_engine_refuses(
+    tmp_path: Path, vllm: str, words: str, refused: str | None
+) -> None:
+    text = f"python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.{words}\n"
+    found = LaunchFile(tmp_path, text, {"verl": "0.7.0", "vllm": vllm}).findings(check)
+    assert [finding.message for finding in found] == (
+        [f"vLLM {vllm} refuses every request: {refused}"] if refused else []
+    )
+
+
 # https://github.com/verl-project/verl/issues/1080
 def test_an_option_that_a_release_took_away_is_not_renamed(tmp_path: Path) -> None:
     gone = options(tmp_path, "0.3.0.post1", "actor_rollout_ref.actor.fsdp_config.grad_offload=False")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.formats.hydra.overrides import parse
-from rldoctor.formats.values import SECRET, Unresolved
+from rldoctor.formats.values import SECRET, Refused, Unresolved
 from rldoctor.launch.recognise import read
 
 
@@ -29,7 +29,8 @@ from rldoctor.launch.recognise import read
         ("1,2,3", Unresolved("1,2,3", "a sweep over several values")),
         ("choice(a,b)", Unresolved("choice(a,b)", "a sweep over several values")),
         ("${data.n}", "${data.n}"),
-        ("[unclosed", Unresolved("[unclosed", "Hydra refuses it: ']' is missing")),
+        ("[unclosed", Refused("[unclosed", "Hydra refuses it: ']' is missing")),
+        ("<path_to_model>", Unresolved("<path_to_model>", "<path_to_model> is to be filled in")),
         ("<removed:HUB_TOKEN>", Unresolved("<removed:HUB_TOKEN>", SECRET)),
         ("https://x/y", "https://x/y"),
         ("on", "on"),
