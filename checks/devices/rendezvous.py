@@ -3,9 +3,9 @@
 What it looks for
     A master address of this machine alone in a run over several nodes, none at all where ms-swift or accelerate start
     one, a port outside the range or taken already (a server's too), one port for two launches of a file that run at
-    the same time on one host, nodes that join Ray at another port than the head's, TRL's fixed port of colocated
-    engines. In a log: sockets that time out, fail to listen or cannot resolve a name, and torchelastic's rendezvous
-    errors.
+    the same time on one host, or for a server and ranks that meet or weights that go to another server, nodes that
+    join Ray at another port than the head's, TRL's fixed port of colocated engines. In a log: sockets that time out,
+    fail to listen or cannot resolve a name, and torchelastic's rendezvous errors.
 
 Why it hurts
     Each node waits for itself, or for a host that does not answer, until the time limit. A taken port ends the second
@@ -64,6 +64,9 @@ DEFAULT_PORT = 29500
 TRL_PORT, TRL_RELEASES = 12345, ">=0.18,<0.24"
 # Frameworks whose servers look for a free port from the one that they are given on.
 SEEK = ("ms-swift",)
+# What a part of a launch does at a port, and the option that moves it.
+_DOES = {"meets": "meets at", "listens": "listens at", "group": "builds its group for weights at"}
+_SETTING = {"meets": PORT, "listens": "placement.listen_port", "group": "sync.port"}
 # What weight sync and its servers say with the same words is RLD406's.
 SYNC = ("init_communicator", "StatelessProcessGroup", "init_weight_update_group", "vllm_client", "51216")
 
@@ -208,6 +211,36 @@ def port_of_two_servers(case: Case) -> Iterator[Finding | Reach]:
     yield Reach(f"no other server of the file listens at port {port}")
 
 
+@check.declared(needs=["plan.process.ports_beside"])
+def port_of_another_part(case: Case) -> Iterator[Finding | Reach]:
+    """Parts of one file that run at the same time and take one port for different ends: ranks that meet, a server that
+    listens, the group over which weights go to a server."""
+    plan = plan_of(case)
+    names = ("launcher", "master_port", "standalone", "rdzv_backend")
+    own = {
+        "meets": _meets_at({name: plan.value(f"process.{name}") for name in names}),
+        "listens": plan.value("placement.listen_port") if plan.role == "server" else None,
+        "group": plan.value("sync.port") if _asks_this_host(plan) else None,
+    }
+    for other in plan.value("process.ports_beside"):
+        does = next((name for name, port in own.items() if port == other["port"]), None)
+        shared = does is not None and (does, other["does"]) != ("listens", "listens")
+        if does is None or not shared or (other["does"] == "listens" and other["framework"] in SEEK):
+            continue
+        this = "does the same" if does == other["does"] else _DOES[does].removesuffix(" at")
+        yield check.finding(
+            f"{named(plan, other, other['role'])} {_DOES[other['does']]} port {other['port']}, at which this one "
+            f"{this}: the second cannot listen there (EADDRINUSE)",
+            evidence=(
+                Evidence(text=f"{_DOES[other['does']]} port {other['port']}", source=other["file"], line=other["line"]),
+                Evidence(text=f"{_DOES[does]} the same port", source=plan.file, line=plan.line),
+            ),
+            fixes=(Fix.safe("a port of its own", {_SETTING[does]: other["port"] + 1}),),
+        )
+        return
+    yield Reach(f"no other part of the file takes its ports ({', '.join(str(p) for p in own.values() if p) or 'none'})")
+
+
 @check.declared(needs=["plan.ray.head_port", "plan.ray.joined_port"])
 def port_of_rays_head(case: Case) -> Iterator[Finding | Reach]:
     """The port at which the file's head of Ray listens, and the one at which its further nodes look for it."""
@@ -223,6 +256,13 @@ def port_of_rays_head(case: Case) -> Iterator[Finding | Reach]:
         fixes=(Fix(title=f"join the head where it listens: ray start --address=HEAD:{listens}"),),
         url="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     )
+
+
+def _asks_this_host(plan: RolloutPlan) -> bool:
+    """Whether the server that a trainer asks is on its own host."""
+    if plan.value("placement.mode") != "server" or plan.value("placement.server_url"):
+        return False
+    return plan.value("placement.server_host") in (None, "0.0.0.0", *LOOPBACK)
 
 
 def _meets_at(reported: Mapping[str, Any]) -> int | None:

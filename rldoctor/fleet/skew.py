@@ -63,7 +63,7 @@ _AS_UNSET = {
     "CC": re.compile(r"(?:/usr/bin/)?g?cc"),
     "CXX": re.compile(r"(?:/usr/bin/)?(?:g|c)\+\+"),
 }
-_SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP)(?:_\w+)?|PYTHONDEVMODE)=(?:0|(?i:false|off|no))")
+_SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP|DEBUG)(?:_\w+)?|PYTHONDEVMODE)=(?:0|(?i:false|off|no))")
 # Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
 _OF_WORKERS = frozenset({"gpus", "host"})
 _OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")

@@ -43,8 +43,12 @@ def together(launches: list[Launch], plans: list[RolloutPlan]) -> list[RolloutPl
         listed = [{**seen, "shares_server": place is not None and seen.get("server") == place} for seen in listed]
         if plan.role == "trainer" and not _has_its_devices_alone(plan):
             listed = [{**seen, "share": None} for seen in listed]
-        value = Setting(value=listed, source=Source.DERIVED, how="started in the background before it")
-        done.append(replace(plan, settings={**plan.settings, "process.beside": value}) if listed else plan)
+        ports = [] if launch.own_ports else [port for other, its in others for port in _ports(its, other)]
+        for name, value in (("process.beside", listed), ("process.ports_beside", ports)):
+            if value:
+                before = Setting(value=value, source=Source.DERIVED, how="started in the background before it")
+                plan = replace(plan, settings={**plan.settings, name: before})
+        done.append(plan)
     return done
 
 
@@ -100,6 +104,17 @@ def _seen(plan: RolloutPlan, launch: Launch) -> dict[str, Any]:
     if launch.own_ports:
         found.update(_NO_PORTS)
     return {"file": plan.file, "line": plan.line, **found}
+
+
+def _ports(plan: RolloutPlan, launch: Launch) -> list[dict[str, Any]]:
+    """The ports of this host that it takes besides the one at which its ranks meet, and what for."""
+    if launch.own_ports:
+        return []
+    taken = {"listens": plan.value("placement.listen_port") if plan.role == "server" else None}
+    if (place := _server_place(plan)) is not None and place.startswith("localhost:"):
+        taken["group"] = plan.value("sync.port")
+    seen = {"file": plan.file, "line": plan.line, "role": plan.role, "framework": plan.framework}
+    return [{**seen, "does": does, "port": port} for does, port in taken.items() if isinstance(port, int)]
 
 
 def _server_place(plan: RolloutPlan) -> str | None:

@@ -196,6 +196,7 @@ HARMLESS: dict[str, Change] = {
     "larger packets": lambda bundle: bundle["node"]["interfaces"][1].update(mtu=9216),
     "a faster interface": lambda bundle: bundle["node"]["interfaces"][1].update(speed=800_000),
     "an illegal access of somebody's program": lambda bundle: bundle["node"].update(xids=["0000:5e:00: 13"]),
+    "a debugging switch that is off": lambda bundle: bundle["environment"].update(TORCH_COMPILE_DEBUG="0"),
     "little left of a large /dev/shm": lambda bundle: bundle["host"].update(shm_free=10 << 30),
 }
 
@@ -225,7 +226,7 @@ def test_to_name_the_one_ray_of_the_node_says_nothing(address: str, alike: bool,
     # What nothing of the stack reads breaks nothing, and what a trainer reads does.
     ("SITE_RACK", "1", "2", False), ("LMOD_VERSION", "1", "2", False), ("WANDB_RUN_ID", "1", "2", False),
     ("LAST_KEYBOARD_LAYOUT", "1", "2", False), ("MAX_TOKENS_NOTE", "1", "2", False), ("MAX_PIXELS", "1", "2", True),
-    ("DEEPSPEED_TIMEOUT", "1", "2", True), ("HF_TOKEN", "1", "2", True),
+    ("DEEPSPEED_TIMEOUT", "1", "2", True), ("LIBRARY_PATH", "/a", "/b", True), ("HF_TOKEN", "1", "2", True),
     ("VLLM_DP_MASTER_PORT", "1", "2", True), ("LD_LIBRARY_PATH", "/usr/local/cuda-12", "/usr/local/cuda-13", True),
 ])  # fmt: skip
 def test_what_a_node_has_of_its_own_is_known_by_its_kind(

@@ -254,6 +254,47 @@ def test_servers_of_two_machines_or_containers_may_have_one_port(
     assert ["same port 8000" in one.message for one in found] == ([True] if fires else [])
 
 
+@pytest.mark.parametrize(
+    ("before", "port", "fires"),
+    [
+        ("vllm serve m --port 29500 &", "--master_port 29500", True),
+        ("vllm serve m --port 29500 &", "", True),  # torchrun's default
+        ("vllm serve m --port 8000 &", "--master_port 29500", False),
+        ("ssh node1 vllm serve m --port 29500 &", "--master_port 29500", False),
+        ("vllm serve m --port 29500", "--master_port 29500", False),  # it has ended
+        ("vllm serve m --port 29500 &", "--standalone", False),
+        ("swift rollout --model m --port 29500 &", "--master_port 29500", False),  # it takes the next one
+    ],
+)
+def test_a_server_may_not_listen_where_the_ranks_meet(tmp_path: Path, before: str, port: str, fires: bool) -> None:
+    (tmp_path / "train.py").write_text("from trl import GRPOConfig\nconfig = GRPOConfig(use_vllm=True)\n")
+    text = f"{before}\ntorchrun --nproc_per_node 1 {port} train.py\n"
+    found = LaunchFile(tmp_path, text, {"trl": "0.24.0", "vllm": "0.10.2"}).findings(check)
+    assert ["listens at port 29500, at which this one meets" in one.message for one in found] == [True] * fires
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fires"),
+    [
+        ("", "", True),
+        ("", ", vllm_group_port=51300", False),
+        (', vllm_server_host="10.0.0.7"', "", False),
+        (', vllm_server_host="10.0.0.7"', ', vllm_server_host="10.0.0.8"', False),
+    ],
+)
+def test_two_pairs_on_one_host_need_two_ports_for_weights(tmp_path: Path, first: str, second: str, fires: bool) -> None:
+    text = ""
+    for number, further in enumerate((first, second)):
+        (tmp_path / f"train{number}.py").write_text(
+            f"from trl import GRPOConfig\nconfig = GRPOConfig(use_vllm=True, vllm_mode='server', "
+            f"vllm_server_port=800{number}{further})\n"
+        )
+        text += f"accelerate launch --main_process_port 2951{number} train{number}.py &\n"
+    found = LaunchFile(tmp_path, f"{text}wait\n", {"trl": "0.28.0" if second.startswith(", vllm_g") else "0.24.0"})
+    told = [one.message for one in found.findings(check) if "group for weights" in one.message]
+    assert bool(told) is fires and all("port 51216, at which this one does the same" in one for one in told)
+
+
 def test_launches_of_two_machines_may_meet_at_one_port(tmp_path: Path) -> None:
     text = "for h in node1 node2; do\n  ssh $h torchrun --nproc_per_node 8 --master_port 29500 grpo.py &\ndone\nwait\n"
     assert not LaunchFile(tmp_path, text, {"trl": "0.24.0"}).findings(check)
