@@ -306,6 +306,7 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "-"), "-: what a launch names stands beside its file, so standard input is not read: save it"),
         (("check", "torn.gz"), "torn.gz: a log by its name, and no launch file: rldoctor triage torn.gz"),
         (("check", "crash.txt"), "crash.txt: a log with a traceback, and no launch file: rldoctor triage crash.txt"),
+        (("check", "my crash.txt"), "no launch file: rldoctor triage 'my crash.txt'"),
         (("check", "quoted.txt"), "quoted.txt: looks like a log, and is no launch file: rldoctor triage quoted.txt"),
         (("check", "slurm-17"), "slurm-17: looks like a log, and is no launch file: rldoctor triage slurm-17 (read as"),
         (("plan", "quoted.txt"), "quoted.txt: looks like a log, and is no launch file: rldoctor triage quoted.txt"),
@@ -313,6 +314,8 @@ def test_a_mistake_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys
         (("check", "unclosed.sh"), "unclosed.sh:2: the quote ' is never closed"),
         (("check", "run.sh", "--framework", "vrel"), "vrel: no such framework; did you mean 'verl'?"),
         (("check", "run.sh", "--select", "budget-below"), "did you mean RLD202 (token-budget-below-context)?"),
+        (("check", "--select", "RLD2O2"), "unknown code 'RLD2O2'; did you mean RLD202 (token-budget-below-context)?"),
+        (("explain", "token-budgt"), "did you mean RLD202 (token-budget-below-context)?"),
         (("explain", "202"), "unknown code '202'; did you mean RLD202 (token-budget-below-context)?"),
         (("compat", "vlm==0.8.5"), "vlm: versions of this package are not known; did you mean 'vllm'?"),
         (("explain", "chunked-prefil-risk"), "did you mean RLD201 (chunked-prefill-risk)?"),
@@ -340,7 +343,8 @@ def test_what_cannot_be_used_is_one_line_and_never_green(
     Path("loop.sh").symlink_to("loop.sh")
     Path("binary.sh").write_bytes(bytes(range(256)))
     Path("words.txt").write_text("hello world\n")
-    Path("crash.txt").write_text('it\'s\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n')
+    for log in ("crash.txt", "my crash.txt"):
+        Path(log).write_text('it\'s\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n')
     Path("quoted.txt").write_text("it's loaded\n{'loss': 0.2, 'reward': 0.5}\n{'loss': 0.1, 'reward': 0.6}\n")
     Path("slurm-17").write_text("slurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some step has been OOM\n")
     Path("unclosed.txt").write_text("echo 'training\npython train.py\n")

@@ -33,6 +33,7 @@ from rldoctor.api.releases import (
     acceptable_releases,
     accepting_releases,
     combined_specifier,
+    elsewhere,
     published_name,
     python_admitted,
     release_specifier,
@@ -106,7 +107,8 @@ def judge(
         unmet = tuple(d for d in demands if not _met(d, version) and not (d.used and _linked(case, by)))
         if unmet:
             misfit = Misfit(by=unmet[0].by, on=on, version=version, installed=installed, demands=unmet)
-            misfits.setdefault((on, severity(misfit)), []).append(misfit)
+            grave = Severity.NOTE if _unused(case, misfit) else severity(misfit)
+            misfits.setdefault((on, grave), []).append(misfit)
         else:
             fits.append(f"{by} {demands[0].by.version} and {on} {version}")
     for (_, grave), ones in misfits.items():
@@ -123,6 +125,11 @@ def judge(
     yield Reach(f"{', '.join(fits[:4])}{f' and {len(fits) - 4} more pairs' if len(fits) > 4 else ''} fit")
     if open_questions:
         yield Reach(f"not judged: {'; '.join(open_questions)}")
+
+
+def _unused(case: Case, misfit: Misfit) -> bool:
+    """Whether the launch trains with another framework than the one that demands, which is installed beside it."""
+    return elsewhere(case, package_identity(misfit.by))
 
 
 def _linked(case: Case, by: str) -> bool:
@@ -154,6 +161,8 @@ def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity
     on = first.installed.name if first.installed else first.on
     message = f"{_demanded(first)}, and {on} {first.version} {present}{_why(first)}"
     message += "".join(f"; {_demanded(misfit)}{_why(misfit)}" for misfit in others)
+    unused = list(dict.fromkeys(misfit.by.name for misfit in misfits if _unused(case, misfit)))
+    message += f"; this launch does not train with {' or '.join(unused)}" if unused else ""
     evidence = [_cited(misfit, d) for misfit in misfits for d in misfit.demands]
     place = (first.installed.location if first.installed else None) or None
     evidence.append(Evidence(text=f"{on} {first.version}", source=place))

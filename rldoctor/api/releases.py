@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
-from rldoctor.knowledge.layers import mended, replaced
+from rldoctor.knowledge.layers import elsewhere, mended, replaced
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
 from rldoctor.knowledge.releases import accepting as accepting_releases
 from rldoctor.knowledge.releases import as_specifier as release_specifier
@@ -27,6 +27,7 @@ __all__ = [
     "accepting",
     "accepting_releases",
     "combined_specifier",
+    "elsewhere",
     "exports",
     "known_issues",
     "mended",

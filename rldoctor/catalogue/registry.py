@@ -26,6 +26,8 @@ GROUPS = ("rldoctor.checks", "rldoctor.probes")
 BUILTIN = "rldoctor_checks"
 # Packages whose import is as long as it is.
 OWN = (BUILTIN, "rldoctor")
+# What is taken for digits of a code.
+_FOR_DIGITS = str.maketrans("oil", "011")
 IMPORT_SECONDS = 20.0
 # The modules of a check that is a folder, beside its __init__: detectors of what probes saw, of logs, and remedies.
 PARTS = ("live", "logged", "fixes")
@@ -73,7 +75,9 @@ class Registry:
         by_number = {code[-3:]: check.name for code, check in self.checks.items()}
         given = code.lower()
         within = [name for name in by_name if given in name]
-        near = by_number.get(given[-3:]) or (within[0] if len(within) == 1 else meant(given, by_name))
+        begun = {name[: len(given)]: name for name in by_name}
+        near = by_number.get(given[-3:].translate(_FOR_DIGITS)) or (within[0] if len(within) == 1 else None)
+        near = near or meant(given, by_name) or begun.get(meant(given, begun, 0.8) or "")
         hint = f"did you mean {by_name[near]} ({near})? " if near is not None else ""
         return InputError(f"unknown code {code!r}; {hint}`rldoctor list` shows all codes")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,10 +45,13 @@ def unread() -> str | None:
 
 
 def _refuse_file(target: Path) -> None:
+    command = f"rldoctor triage {shlex.quote(str(target))}"
     if str(target).endswith(LOGS):
-        raise InputError(f"{target}: a log by its name, and no launch file: rldoctor triage {target}")
+        raise InputError(f"{target}: a log by its name, and no launch file: {command}")
     if target.suffix == ".txt" and _TRACEBACK.search(untrusted.beginning(target)):
-        raise InputError(f"{target}: a log with a traceback, and no launch file: rldoctor triage {target}")
+        raise InputError(
+            f"{target}: a log with a traceback, and no launch file: rldoctor triage {shlex.quote(str(target))}"
+        )
     held = _object(target) if target.suffix == ".json" else {}
     if {"schema_version", "findings"} <= held.keys():
         raise InputError(f"{target}: a report of rldoctor, and no launch file")

@@ -8,8 +8,12 @@ from rldoctor.case.lookup import canonical, provided
 from rldoctor.compat.candidates import candidates
 from rldoctor.compat.world import Wanted, World
 from rldoctor.errors import InputError, meant
+from rldoctor.expressions import expression
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES
 from rldoctor.tables import declarations
+
+# As conda and npm write a version.
+_SINGLE = expression(r"(?P<name>[\w.-]+)(?:=|@)(?P<version>v?\d[\w.+]*)")
 
 
 def parse(texts: Iterable[str]) -> dict[str, Wanted]:
@@ -21,8 +25,9 @@ def parse(texts: Iterable[str]) -> dict[str, Wanted]:
         try:
             requirement = Requirement(text)
         except InvalidRequirement as error:
-            said = str(error).splitlines()[0]
-            raise InputError(f"{text!r}: a package is expected, such as torch or vllm==0.8.5 ({said})") from None
+            single = _SINGLE.fullmatch(text)
+            hint = f"did you mean {single['name']}=={single['version']}?" if single else str(error).splitlines()[0]
+            raise InputError(f"{text!r}: a package is expected, such as torch or vllm==0.8.5; {hint}") from None
         if requirement.url or requirement.marker:
             raise InputError(f"{text!r}: a name and versions are expected, without an address or a marker")
         name = canonical(requirement.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -174,9 +175,8 @@ def _refuse_log(target: Path, why: InputError) -> None:
         return
     if incident.kind == "unfinished" and incident.stage == "start":
         return
-    raise InputError(
-        f"{target}: looks like a log, and is no launch file: rldoctor triage {target} (read as a launch: {why})"
-    )
+    command = f"rldoctor triage {shlex.quote(str(target))}"
+    raise InputError(f"{target}: looks like a log, and is no launch file: {command} (read as a launch: {why})")
 
 
 def _linked(case: Case, session: Session) -> Case:

@@ -74,14 +74,14 @@ def generation(case: Case) -> Resolved:
     if asked in ("0", "1"):
         return Resolved("V1" if asked == "1" else "V0", f"VLLM_USE_V1={asked}")
     if version < (0, 8):
-        return Resolved("V0", "it is the default before vLLM 0.8.0")
+        return Resolved("V0", "V0 is the default before vLLM 0.8.0")
     plan = case.plan
     for fallback in FALLBACKS if plan is not None else ():
         if plan is not None and version < fallback.until and fallback.holds(plan):
             return Resolved("V0", f"V1 of this release does not take {fallback.why}")
     if version < NEEDS_AMPERE_UNTIL and _oldest_capability(case) < 8.0:
         return Resolved("V0", "V1 of this release needs compute capability 8.0")
-    return Resolved("V1", "it is the default from vLLM 0.8.0 on")
+    return Resolved("V1", "V1 is the default from vLLM 0.8.0 on")
 
 
 def chunked_prefill(case: Case) -> Resolved:
@@ -103,9 +103,9 @@ def chunked_prefill(case: Case) -> Resolved:
         return Resolved(wanted, f"enable_chunked_prefill={wanted}")
     length = plan.value("engine.max_model_len")
     if length is None:
-        return Resolved(None, "max_model_len is not known, and V0 chunks prefill by itself above 32768")
+        return Resolved(None, f"max_model_len is not known, and V0 chunks prefill above {V0_LONG_CONTEXT}")
     if length > V0_LONG_CONTEXT:
-        return Resolved(True, f"V0 chunks prefill by itself for max_model_len {length} > {V0_LONG_CONTEXT}")
+        return Resolved(True, f"V0 chunks prefill for max_model_len {length} > {V0_LONG_CONTEXT} by default")
     return Resolved(False, f"V0's default up to max_model_len {V0_LONG_CONTEXT}")
 
 

@@ -49,7 +49,7 @@ def spans(dates: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def said(root: LoggedException | None) -> Iterator[str]:
-    """A note that releases after the ones that fit do not have the function that raised."""
+    """A note that releases after the ones that fit do not have the function where it failed."""
     inner = root.frames[-1] if root is not None and root.frames else None
     position = _position(inner) if inner is not None else None
     table = _table(_named(position)) if position is not None else None
@@ -57,7 +57,10 @@ def said(root: LoggedException | None) -> Iterator[str]:
         return
     last_release = table.last_with(position.module, position.function)
     if last_release is not None and last_release != table.releases[-1]:
-        yield f"{position.function} of {position.module} is not in releases after {last_release}"
+        yield (
+            f"{_named(position)} after {last_release} no longer has {position.function} of {position.module}, "
+            "where it failed"
+        )
 
 
 def _position(frame: Frame) -> Position | None:

@@ -187,7 +187,8 @@ def test_an_editable_install_is_not_moved() -> None:
     [
         ([], "no RL framework and no vLLM"),
         (["rich"], "versions of this package are not known"),
-        (["trl=1"], "a package is expected"),
+        (["trl=1"], "a package is expected, such as torch or vllm==0.8.5; did you mean trl==1?"),
+        (["trl 1"], "a package is expected"),
         (["trl", "TRL==0.24.0"], "a second time"),
         (["trl @ https://example.org/trl.whl"], "without an address"),
         (["trl==99"], "no such release is known"),

@@ -46,7 +46,7 @@ def test_one_release_is_a_version() -> None:
     assert version == "0.8.2"
     assert notes == (
         "vllm 0.8.2 to 0.8.2.post1",
-        "run of vllm.worker is not in releases after 0.8.2.post1",
+        "vllm after 0.8.2.post1 no longer has run of vllm.worker, where it failed",
     )
 
 

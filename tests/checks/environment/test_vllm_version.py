@@ -11,6 +11,7 @@ from rldoctor.api import Case, Outcome, Severity
 from tests.cases import assumed, commands, installed, judged, severities
 from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import traceback
+from tests.plans import case as planned
 
 
 def test_a_name_that_vllm_removed_is_an_error_with_both_ways_out() -> None:
@@ -74,6 +75,23 @@ def test_ms_swift_builds_its_engines_itself(versions: dict[str, str], severity: 
 )
 def test_versions_that_go_together_stay_quiet(versions: dict[str, str]) -> None:
     assert not judged(check, assumed(**versions)).findings
+
+
+@pytest.mark.parametrize(
+    ("framework", "severity"),
+    [
+        ("OpenRLHF", ["error"]),
+        ("verl", ["note"]),
+        ("vLLM", ["error"]),  # whoever trains with what it serves
+        ("acme", ["error"]),  # not known, so it may be anyone's
+    ],
+)
+def test_a_framework_that_the_launch_does_not_train_with_is_a_note(framework: str, severity: list[str]) -> None:
+    beside = replace(assumed(openrlhf="0.8.5", vllm="0.10.0"), plan=planned(framework=framework).plan)
+    result = judged(check, beside)
+    assert severities(result) == severity
+    unused = "; this launch does not train with openrlhf"
+    assert result.findings[0].message.endswith(unused) == (framework == "verl")
 
 
 def test_installed_metadata_comes_before_the_table() -> None:
