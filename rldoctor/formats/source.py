@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import stat
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 
 from rldoctor import redact
@@ -39,13 +42,18 @@ def line_of(text: str, source: Source, above: int = 1) -> int:
     stand there as it is."""
     written = text.splitlines()
     skipped = next((number for number, row in enumerate(written) if row.strip()), None)
-    if skipped is None:
+    starts = _starts(source.text)
+    if skipped is None or above > len(starts):
         return above
-    rows = source.text.splitlines()
-    for number in range(above, len(rows) + 1):
-        if written[skipped].strip() in rows[number - 1]:
-            return max(number - skipped, 1) + source.first_line - 1
-    return above
+    found = source.text.find(written[skipped].strip(), starts[above - 1])
+    return above if found < 0 else max(bisect_right(starts, found) - skipped, 1) + source.first_line - 1
+
+
+@lru_cache(maxsize=8)
+def _starts(text: str) -> tuple[int, ...]:
+    """Where the lines of a text begin; a script asks for each of its pipelines."""
+    rows = text.splitlines(keepends=True)
+    return tuple(itertools.accumulate((len(row) for row in rows[:-1]), initial=0)) if rows else ()
 
 
 def open_source(path: Path) -> Source:
