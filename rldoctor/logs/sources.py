@@ -126,7 +126,10 @@ class Source:
 
         def read(size: int) -> bytes:
             try:
-                return stream.read(size)
+                data = stream.read(size)
+                if len(data) == size == BLOCK and data[:1] == b"\0" and not data.strip(b"\0"):
+                    _skip_a_hole(stream)
+                return data
             except EOFError:
                 self.partial = "the compressed file is truncated"
             except (OSError, zlib.error, lzma.LZMAError, ValueError) as error:
@@ -134,6 +137,24 @@ class Source:
             return b""
 
         return read
+
+
+def _skip_a_hole(stream: IO[bytes]) -> None:
+    """Goes on where a file has data again: one that was emptied under its writer begins with a hole as long as what it
+    held before. Nothing is skipped where there is none, or no file."""
+    try:
+        descriptor = stream.fileno()
+        at, stood = stream.tell(), os.lseek(descriptor, 0, os.SEEK_CUR)
+        if not isinstance(stream, io.BufferedReader) or not stream.seekable():
+            return
+    except OSError:
+        return
+    try:
+        following = os.lseek(descriptor, at, os.SEEK_DATA)
+    except OSError:  # none behind it
+        following = os.fstat(descriptor).st_size
+    os.lseek(descriptor, stood, os.SEEK_SET)
+    stream.seek(following)
 
 
 class TextSource(Source):

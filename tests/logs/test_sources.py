@@ -109,6 +109,16 @@ def test_a_hole_at_the_beginning_of_a_rotated_file_is_read_over(tmp_path: Path) 
     assert content(file).endswith(TEXT)
 
 
+def test_a_hole_of_any_size_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    with path.open("wb") as log:
+        log.seek(1 << 39)
+        log.write(b"ValueError: x\n")
+        log.truncate(1 << 40)
+    blocks = [*Source(str(path), path).blocks()]
+    assert len(blocks) < 8 and b"ValueError: x\n" in b"".join(block.data for block in blocks)
+
+
 def test_a_line_without_an_end_comes_in_pieces_that_overlap(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
     file.write_bytes(b"x" * (3 * BLOCK) + b"CUDA out of memory" + b"y" * BLOCK)

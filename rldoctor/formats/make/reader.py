@@ -14,6 +14,8 @@ MAX_DEPTH = 20
 MAX_TEXT = 100_000
 MAX_LINES = 20_000
 MAX_FILES = 20
+# Variables that name variables double with each step.
+MAX_REFERENCES = 200_000
 _ASSIGNMENT = re.compile(r"(export\s+|override\s+)*([\w.-]+)\s*(:::?=|::?=|\?=|\+=|!=|=)\s*(.*)", re.DOTALL)
 _DEFINE = re.compile(r"(?:(?:export|override)\s+)*define\s+([\w.-]+)\s*(:::?=|::?=|\?=|\+=|=)?\s*(?:#.*)?$")
 _EXPORT = re.compile(r"export(?:\s+([\w\s.-]+))?$")
@@ -52,6 +54,7 @@ class Makefile:
     exports: set[str] = field(default_factory=set)
     all_exported: bool = False
     files: int = 0
+    references: int = 0
 
     def targets(self) -> list[str]:
         """The targets that a person would name, in the order of the file."""
@@ -70,9 +73,10 @@ class Makefile:
         texts = {name: self.filled(f"$({name})") for name in names}
         return {**{name: text for name, text in texts.items() if "$" not in text}, **self.given}
 
-    def filled(self, text: str, automatic: Mapping[str, str] | None = None, depth: int = 0) -> str:
-        """A text with make's variables in it. What make does not set comes from the environment, as the shell's own
-        variables do; what a function computes is left to the shell as a command's output, which nobody knows."""
+    def filled(self, text: str, automatic: Mapping[str, str] | None = None, within: tuple[str, ...] = ()) -> str:
+        """A text with make's variables in it, the value of the last of those that it stands ``within``. What make does
+        not set comes from the environment, as the shell's own variables do; what a function computes is left to the
+        shell as a command's output, which nobody knows, as is a variable that holds itself."""
         known = {**(automatic or {}), **self.given}
 
         def value(found: re.Match[str]) -> str:
@@ -83,7 +87,11 @@ class Makefile:
                 return known[name]
             if name in self.values:
                 own = self.values[name]
-                return "$(make)" if own is None or depth > MAX_DEPTH else self.filled(own, automatic, depth + 1)
+                self.references += 1
+                over = len(within) > MAX_DEPTH or self.references > MAX_REFERENCES
+                if own is None or name in within or over:
+                    return "$(make)"
+                return self.filled(own, automatic, (*within, name))
             if re.fullmatch(r"[A-Za-z_]\w*", name):
                 return f"${{{name}}}"
             return "$(" + name.removeprefix("shell ") + ")"

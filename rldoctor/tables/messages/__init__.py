@@ -5,6 +5,7 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,20 @@ class Table(PackedTable):
 
     def holding(self, text: str, shortest: int) -> Iterator[Place]:
         """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
-        for module, functions in self._modules.items():
-            for function, rows in functions.items():
-                for row in rows:
-                    parts = row[1].split(HOLE)[::2]
-                    if len(max(parts, key=len)) >= shortest and all(part in text for part in parts):
-                        yield self._place(module, function, row)
+        for longest, parts, module, function, row in self._by_literal:
+            if len(longest) >= shortest and longest in text and all(part in text for part in parts):
+                yield self._place(module, function, row)
+
+    @cached_property
+    def _by_literal(self) -> list[tuple[str, list[str], str, str, list[Any]]]:
+        """Every message behind its longest literal part and all of them; a log asks for each of its failures."""
+        rows = (
+            (row[1].split(HOLE)[::2], module, function, row)
+            for module, functions in self._modules.items()
+            for function, rows in functions.items()
+            for row in rows
+        )
+        return [(max(parts, key=len), parts, module, function, row) for parts, module, function, row in rows]
 
     def rows(self) -> Iterator[tuple[tuple[str, str, str, str, tuple[str, ...]], list[int]]]:
         """Every message as ``(module, function, type, template, conditions)`` with the positions of its releases."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.formats.make.reader import read_make
+from rldoctor.formats.make.reader import MAX_REFERENCES, read_make
 from rldoctor.formats.source import Source
 
 MAKE = shutil.which("make")
@@ -73,3 +73,10 @@ def test_exports_and_includes() -> None:
 def test_what_refers_to_itself_ends(text: str) -> None:
     make = read_make(Source(text, "Makefile"))
     assert len(list(make.commands(make.targets()[:1]))) <= 2
+
+
+def test_variables_that_double_end() -> None:
+    doubled = "".join(f"A{n} = $(A{n + 1})$(A{n + 1})$(A{n + 1})\n" for n in range(60))
+    make = read_make(Source(f"{doubled}B = $(B)$(B)$(B)\nrun:\n\trun $(A0) $(B)\n", "Makefile"))
+    (line,) = make.commands(["run"])
+    assert "$(make)" in line.text and make.references <= MAX_REFERENCES * 2
