@@ -195,6 +195,7 @@ class _Reader:
         self.file = file
         self.lines = text.splitlines()
         self.table = table
+        self._header_lines: dict[str, list[int]] = {}
 
     def settings(self, data: Any) -> Settings:
         if not isinstance(data, dict):
@@ -301,8 +302,11 @@ class _Reader:
         return range(start, len(self.lines))
 
     def _headers(self, table: str) -> list[int]:
-        named = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in table.split("."))
-        return [n for n, line in enumerate(self.lines) if re.match(rf"\s*\[+\s*{named}\s*\]+", line)]
+        if table not in self._header_lines:  # each of a thousand ignores asks for them
+            named = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in table.split("."))
+            header = re.compile(rf"\s*\[+\s*{named}\s*\]+")
+            self._header_lines[table] = [n for n, line in enumerate(self.lines) if header.match(line)]
+        return self._header_lines[table]
 
 
 def _innermost(

@@ -25,6 +25,8 @@ _KEY_LINE = expression(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
 _LOGIN_OPTIONS = frozenset(("-u", "--user", "--proxy-user"))
+# What was learnt from, by its hash.
+_learnt: set[int] = set()
 # A plan and a report say the same short texts for hundreds of settings; longer ones seldom come twice.
 _OFTEN_MET = 200
 
@@ -111,7 +113,10 @@ def environ(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def learn(data: bytes) -> None:
-    """Keeps in mind what a few lines show to be secret, for the texts that leave."""
+    """Keeps in mind what a few lines show to be secret, for the texts that leave; a file may be read often."""
+    if hash(data) in _learnt:
+        return
+    _learnt.add(hash(data))
     _shown(data.decode("utf-8", "replace"))
 
 
@@ -119,6 +124,7 @@ def begin(variables: Mapping[str, str], command: Sequence[str] = ()) -> None:
     """Forgets what was known, and learns the secrets of this process's own environment and command line: an error may
     quote a value without the name before it."""
     memory.forget_all()
+    _learnt.clear()
     for name, value in variables.items():
         if is_secret_variable(name, value):
             memory.remember(name, value)
