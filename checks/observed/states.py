@@ -83,14 +83,28 @@ MEMORY = Why(
 PREEMPTED = Why(
     r"\b(?:preempt\w*|evict\w*|spot|reclaim\w*|interrupt(?:ed|ion))\b",
     (
-        *(*_FORMS, "PREEMPTED", "preempted", "Preempted", "evicted", "Evicted", "reclaimed", "interrupted"),
+        *(
+            *_FORMS,
+            "PREEMPTED",
+            "preempted",
+            "Preempted",
+            "Preempt scheduled",
+            "evicted",
+            "Evicted",
+            "Evict pod",
+            "Evicting pod",
+            "reclaimed",
+            "interrupted",
+        ),
         *("Interrupted", "interruption", "Interruption", " preemption", " eviction", " outbid", "s.preempted"),
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
-        r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevicted pod\b|\bpreempted jobid=\d",
+        r"\b(?:preempted|evicted) (?:to|by|because|due|for|in order|from) |\bevict(?:ed|ing)? pod\b",
+        r"\bpreempted jobid=\d",
         r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b|\binstances\.preempted\b",
         r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
+        r"\bpreempt(?:ion)? scheduled\b",
         r"\bspot \w+ (?:was|were|has been|got) (?:reclaimed|interrupted|preempted|taken back)\b",
     ),
 )
@@ -136,12 +150,26 @@ MACHINE = Why(
 TIME = Why(
     r"\b(?:time ?out|timed out|(?:time|run) ?limit|deadline(?: exceeded)?|wall ?time|expired)\b"
     r"|\b(?:time|duration) exceeded\b",
-    (*_FORMS, "TIMEOUT", "DEADLINE", "exceeded", " passed ", " reached ", "timed out", " timeout [", "exhausted"),
+    (
+        *_FORMS,
+        "TIMEOUT",
+        "DEADLINE",
+        "exceeded",
+        " passed ",
+        " reached",
+        "timed out",
+        "with result 'timeout'",
+        " timeout [",
+        "exhausted",
+    ),
     (
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
         rf"\b{_LIMIT} (?:limit )?(?:exceeded|reached|expired)\b.{{0,20}}\b(?:kill|terminat|cancel|abort)\w* (?:the )?"
         r"job\b",
+        rf"\b{_RECORDED}{_NAME}{_BE} (?:killed|terminated|cancell?ed|aborted)\W{{1,3}}(?:\w+ )?"
+        rf"{_LIMIT} (?:exceeded|reached)\b",
+        r"\bfailed with result \W?timeout\b",
         # Slurm's controller, and systemd of a unit.
         rf"(?:^|\] |: ){_LIMIT} exhausted for job|: service reached (?:\w+ )?{_LIMIT}\b",
         # Flyte: "task execution timeout [24h0m0s] expired"
@@ -288,6 +316,13 @@ def _of_a_job(event: LogEvent) -> bool:
     return own and _RAISED.search(message, 0, 300) is not None
 
 
+def _word_end(line: str, at: int) -> int:
+    """Where the word ends that ``at`` is in."""
+    while at < len(line) and line[at].isalnum():
+        at += 1
+    return at
+
+
 def _one_of_several(event: LogEvent) -> bool:
     """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
     for form in (_ROW, _POD):
@@ -310,7 +345,8 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
             return False
         clause = max(0, said.start() - 80, *(one.end() for one in _CLAUSES.finditer(line, 0, said.end())))
         behind = _CLAUSES.search(line, said.end(), said.end() + 20)
-        return _OTHERWISE.search(line, clause, said.end() + 20 if behind is None else behind.start()) is None
+        end = _word_end(line, said.end() + 20) if behind is None else behind.start()
+        return _OTHERWISE.search(line, clause, end) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
         return _of_a_job(event) and told(event.line) and not _one_of_several(event) and cut_short(case, event)

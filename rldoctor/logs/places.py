@@ -104,7 +104,7 @@ PLACES: tuple[Reveal, ...] = (
 )
 # What stands for a node's name: a word with letters and digits, or of several parts.
 _NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
-_OF_A_MACHINE = r"(?:node|host|machine|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
+_OF_A_MACHINE = r"(?:node|host|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
 # Where a line that tells of an end names the node, and the attempt: what says most comes first.
 _NODES = tuple(
     expression(pattern)

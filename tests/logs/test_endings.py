@@ -452,6 +452,8 @@ ENDED_AT = {
     "pdsh": ("pdsh@head: worker-3: ssh exited with exit code 255", "worker-3", None),
     "an event": ("4m  Normal  NodeNotReady  node/gpu-w3  Node gpu-w3 status is now: NodeNotReady", "gpu-w3", None),
     "Argo's step": ('level=info msg="node grpo-16 message: pod deleted" workflow=grpo', None, None),
+    "an instance": ("Instance gke-h100-7 terminated during preemption.", "gke-h100-7", None),
+    "an evicted pod": ("Evict pod grpo-0 on node pool-a-77 because of reclaim", "pool-a-77", None),
     "a list of pods": ("grpo-3  0/1  OOMKilled  2 (31s ago)  41m  10.244.3.9  gpu-w3", "gpu-w3", 2),
     "Grid Engine's queue": ('W|job 7.1 exceeds job hard limit "h_rt" of queue "gpu.q@gpu7" (1 > 0)', "gpu7", None),
     "a count": ("Job 91221 terminated with state NODE_FAIL on node gpu07 (restart count 2)", "gpu07", 2),
