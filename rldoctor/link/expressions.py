@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
+from rldoctor.facts.environment import is_allowed
 from rldoctor.link.choices import choices
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import constants_of, defined_as, last_name, parts_of_type, quoted, texts_of
-from rldoctor.link.values import FALSE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
+from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
 LONGEST = 32  # a loop that is gone through item by item
@@ -53,11 +54,13 @@ class Frame:
 
 class Expressions(ABC):
     """Works out expressions; ``attributes`` are the settings by dotted name, ``order`` is the class whose object they
-    are, where there is one, with those above it."""
+    are, where there is one, with those above it. ``variables`` are those of the environment that the launch has, of
+    those that :func:`rldoctor.facts.environment.is_allowed` looks for; None where nobody looked."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, variables: Mapping[str, Value] | None) -> None:
         self.sources = sources
         self.provider = Provider(sources)
+        self.variables = variables
         self.order: list[tuple[Source, ast.ClassDef]] = []
         self.attributes: dict[str, Value] = {}
         self._of_class: dict[str, Value] = {}  # what a class gives names that are no fields
@@ -110,7 +113,25 @@ class Expressions(ABC):
         if isinstance(owner, ast.Name) and any(known.name == owner.id for _, known in self.order):
             return self._of_class.get(node.attr, NOT_KNOWN)
         members = self._members(owner, frame)
-        return Known(members[node.attr]) if node.attr in members else NOT_KNOWN
+        return Known(members[node.attr]) if node.attr in members else self._answered(owner, node.attr, frame)
+
+    def _answered(self, owner: ast.expr, name: str, frame: Frame) -> Value:
+        """What a module works out when it is asked for a name, where it does so from a table of functions:
+        ``envs.VLLM_USE_V1``."""
+        names = self.provider.names(frame.source.name)
+        bound = names.bound.get(owner.id) if names is not None and isinstance(owner, ast.Name) else None
+        module = ""
+        for alias in bound.names if isinstance(bound, ast.Import | ast.ImportFrom) else ():
+            if isinstance(owner, ast.Name) and owner.id in (alias.asname, alias.name) and owner.id not in frame.names:
+                above = f"{frame.source.origin(bound)}." if isinstance(bound, ast.ImportFrom) else ""
+                module = above + alias.name
+        source = self.sources.whole(module) if module else None
+        for node in source.tree.body if source is not None else ():
+            table = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            for key, value in zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ():
+                if key is not None and quoted(key) == name and isinstance(value, ast.Lambda) and source is not None:
+                    return self.value(value.body, Frame(source, "", "", {}, 0))
+        return NOT_KNOWN
 
     def _members(self, node: ast.expr, frame: Frame) -> Mapping[str, str]:
         """The members of an enumeration of texts by their names; none of what is no such, or has others beside."""
@@ -158,7 +179,7 @@ class Expressions(ABC):
         return above.below(name) if isinstance(above, Settings) else None
 
     def _attribute(self, call: ast.Call, frame: Frame) -> str | None:
-        """The dotted name of the setting that ``getattr`` or ``setattr`` is called for."""
+        """The dotted name of the setting that ``getattr``, ``setattr`` or ``hasattr`` is called for."""
         above, name = self.value(call.args[0], frame), self.value(call.args[1], frame)
         named = isinstance(above, Settings) and isinstance(name, Known) and isinstance(name.value, str)
         return above.below(name.value) if named and isinstance(above, Settings) and isinstance(name, Known) else None
@@ -210,6 +231,12 @@ class Expressions(ABC):
         if name == "get_args" and len(node.args) == 1:
             listed = choices(self.provider, node.args[0], frame.source)
             return Known(listed) if listed is not None else NOT_KNOWN
+        if ast.unparse(node.func) in ("os.getenv", "os.environ.get") and isinstance(first, Known):
+            looked = self.variables is not None and is_allowed(str(first.value))
+            unset = (*arguments[1:], NONE)[0] if looked else NOT_KNOWN
+            return (self.variables or {}).get(str(first.value), unset)
+        if name == "hasattr" and len(node.args) == 2 and isinstance(first, Settings):
+            return TRUE if self._attribute(node, frame) in self.attributes else NOT_KNOWN
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):
             wanted = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             types = [_TYPES.get(last_name(part)) for part in wanted]

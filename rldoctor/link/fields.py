@@ -47,8 +47,8 @@ class Fields(Expressions):
     """Expressions over an object whose fields are the settings. Where the launch may give more than was read
     (``complete`` is false), none has its default. ``sections`` are the fields that objects are given for as JSON."""
 
-    def __init__(self, sources: Sources, complete: bool) -> None:
-        super().__init__(sources)
+    def __init__(self, sources: Sources, complete: bool, variables: Mapping[str, Value] | None) -> None:
+        super().__init__(sources, variables)
         self.complete = complete
         self.whole = True  # whether every class above could be read
         self.volatile = frozenset[str]()

@@ -44,16 +44,22 @@ _MOST_STATEMENTS = 20_000  # followed for one launch, functions that are called 
 
 
 def refusal(
-    sources: Sources, module: str, name: str, given: Mapping[str, Any], complete: bool = True, method: str = ""
+    sources: Sources,
+    module: str,
+    name: str,
+    given: Mapping[str, Any],
+    complete: bool = True,
+    method: str = "",
+    variables: Mapping[str, Value] | None = None,
 ) -> Refusal | None:
     """What the class ``name`` of a module raises for the settings ``given`` by their fields, when an object of it is
     made and then its ``method`` is called, where one is named; None where nothing is certain. Where the launch may give
     more than was read (``complete`` is false), no field has its default. The class is found whatever its name's
-    case."""
+    case. ``variables`` are those of the environment; None where nobody looked for them."""
     source, found = class_of(sources, module, name)
     if source is None or found is None:
         return None
-    follower = _Follower(sources, complete)
+    follower = _Follower(sources, complete, variables)
     follower.take(source, found, given, method)
 
     def follow() -> None:
@@ -65,7 +71,12 @@ def refusal(
 
 
 def refusal_of_call(
-    sources: Sources, module: str, name: str, settings: str, given: Mapping[str, Any]
+    sources: Sources,
+    module: str,
+    name: str,
+    settings: str,
+    given: Mapping[str, Any],
+    variables: Mapping[str, Value] | None = None,
 ) -> Refusal | None:
     """What a function or method of a module (``Trainer._validate``) raises, or, where ``name`` is empty, what runs when
     the module is the program. ``given`` holds the settings by their dotted names, ``settings`` is what the code calls
@@ -80,7 +91,7 @@ def refusal_of_call(
         body = next((n.body for n in body if isinstance(n, ast.If) and "__main__" in ast.unparse(n.test)), ())
     if source is None or not body:
         return None
-    follower = _Follower(sources, complete=True)
+    follower = _Follower(sources, complete=True, variables=variables)
     follower.attributes = {key: plain_value(value) for key, value in given.items()}
     owner, _, attribute = settings.rpartition(".")
     names: dict[str, Value] = {owner: Settings(owner), settings: NOT_KNOWN} if owner else {settings: Settings("")}
@@ -167,18 +178,23 @@ class _Follower(Fields):
     """Follows code that reads settings; ``attributes`` are their values by dotted name. Where the code is an argument
     class, its object is the settings: ``self.steps`` reads ``steps``."""
 
-    def __init__(self, sources: Sources, complete: bool) -> None:
-        super().__init__(sources, complete)
+    def __init__(self, sources: Sources, complete: bool, variables: Mapping[str, Value] | None = None) -> None:
+        super().__init__(sources, complete, variables)
         self._left = _MOST_STATEMENTS
         self._results = _MOST_RESULTS
         self._asking: list[str] = []  # functions whose result is being worked out
         self._made_of: dict[str, frozenset[str]] = {}  # the settings that one was computed from
 
+    def _inner(self, complete: bool) -> _Follower:
+        """A follower for another object on the way, which may go half as far as is left."""
+        inner = _Follower(self.sources, complete, self.variables)
+        inner.provider, inner._left = self.provider, self._left // 2
+        return inner
+
     def construct(self) -> None:
         """Follows what runs when an object of the class is made; what is given as JSON for a field is made before."""
         for name, above, made, given in self.sections:
-            inner = _Follower(self.sources, complete=True)
-            inner.provider, inner._left = self.provider, self._left // 2
+            inner = self._inner(complete=True)
             inner.take(above, made, given)
             refused = _raised(inner.construct)
             if refused is not None:
@@ -523,8 +539,7 @@ class _Follower(Fields):
         source, node = class_of(self.sources, frame.source.name, last_name(call.func))
         if source is None or node is None:
             return
-        inner = _Follower(self.sources, complete=True)
-        inner.provider, inner._left = self.provider, self._left // 2
+        inner = self._inner(complete=True)
         inner.take(source, node, {k.arg: self.value(k.value, frame) for k in call.keywords if k.arg is not None})
         found = _raised(inner.construct)
         if found is not None:
@@ -541,8 +556,7 @@ class _Follower(Fields):
         passed = [one[0] for one in (*given.positional, *given.named.values()) if one is not None]
         if source is None or node is None or Settings("") in passed:
             return False
-        inner = _Follower(self.sources, complete=False)
-        inner.provider, inner._left = self.provider, self._left // 2
+        inner = self._inner(complete=False)
         inner.take(source, node, made.below, method)
         fields = frozenset(inner.attributes)
         inner.attributes = {**self.attributes, **inner.attributes}  # what it is given may be other sections

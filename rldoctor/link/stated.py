@@ -50,7 +50,7 @@ class _Reader(Expressions):
     """Conditions over ``self.NAME``, of which ``values`` has what is known."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(Sources(SearchPath([])))
+        super().__init__(Sources(SearchPath([])), None)
         self.attributes = {name: Known(value) for name, value in values.items()}
         nowhere = Source("", "", "", ast.Module([], []), package=False, bodies=False)
         self._frame = Frame(nowhere, "", "", {"self": Settings("")}, 0)

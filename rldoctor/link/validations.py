@@ -13,7 +13,7 @@ from rldoctor.link.fields import typed
 from rldoctor.link.problems import Refusal
 from rldoctor.link.refused import refusal, refusal_of_call, refusal_of_object
 from rldoctor.link.sources import Sources
-from rldoctor.link.values import NOT_KNOWN, Known
+from rldoctor.link.values import NOT_KNOWN, Known, Value
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
 from rldoctor.plan.model import Given, RolloutPlan, Setting
 from rldoctor.tables.options.optionset import OptionSet
@@ -43,20 +43,42 @@ def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[s
     plan = case.plan
     if plan is None:
         return None
+    variables = _variables(case, plan)
     asked = {option: _handed(setting) for option, setting in handed(plan).items()}
     named = ((option, plan.settings.get(f"engine.{option}")) for option in NOT_ASKED)
     asked |= {option: NOT_KNOWN for option, one in named if one is not None and not is_own_default(one)}
     # A server takes all its options from the launch; a framework may set what no plan has.
     server = plan.role == "server" and record.title == plan.framework
+    options = _options(plan, case) if server else None
     if server:
-        asked |= {one.key.partition(".")[0]: _value(one) if "." not in one.key else NOT_KNOWN for one in plan.given}
+        asked |= {
+            one.key.partition(".")[0]: _of_several(one, options) if "." not in one.key else NOT_KNOWN
+            for one in plan.given
+        }
     complete = server and _complete(plan)
-    for one in record.validations:
-        found = refusal(sources, one.module, one.name, asked, complete, one.method)
+    classes = [one for one in record.validations if not one.settings]
+    refusals = (refusal(sources, one.module, one.name, asked, complete, one.method, variables) for one in classes)
+    for found in (*_by_call(record, plan, case, sources), *refusals) if server else refusals:
         if found is not None:
             reads = (f"engine.{name}" if f"engine.{name}" in plan.settings else name for name in found.reads)
             return replace(found, reads=tuple(reads)).plain()
     return None
+
+
+def _variables(case: Case, plan: RolloutPlan) -> Mapping[str, Value] | None:
+    """The environment that a launch has: what it sets beside what was set before; None where nobody looked for that."""
+    if case.environment is None:
+        return None
+    own = {name.removeprefix("env."): one for name, one in plan.settings.items() if name.startswith("env.")}
+    given = {name: Known(str(one.value)) if one.unknown is None else NOT_KNOWN for name, one in own.items()}
+    return {**{name: Known(text) for name, text in case.environment.items()}, **given}
+
+
+def _of_several(one: Given, options: OptionSet | None) -> Any:
+    """A value as a parser hands it on: a single word for an option that takes several is a list of one."""
+    option = options.get_option(one.key) if options is not None else None
+    several = option is not None and option.type.removesuffix("?") == "list"
+    return [one.value] if several and one.unknown is None and isinstance(one.value, str) else _value(one)
 
 
 def _handed(setting: Setting) -> Any:
@@ -102,8 +124,7 @@ def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterato
 def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources) -> Iterator[Refusal | None]:
     """By functions that look at the whole configuration, and by the classes that its sections name in ``_target_``."""
     asked = [one for one in _looking(record, plan) if one.settings and not one.of_object]
-    owner, _, group = plan.group.partition(":")
-    options = Options(case).known(owner, group or None) if asked and plan.group else None
+    options = _options(plan, case) if asked else None
     if options is None or options.gap is not None or not _complete(plan):
         return
     settings = _composed(plan, options)
@@ -117,7 +138,15 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             if found is not None and not {one.key for one in plan.given}.isdisjoint(found.below(section).reads):
                 yield found.below(section)
     for one in asked:
-        yield refusal_of_call(sources, one.module, one.name, one.settings, settings)
+        command = {one.command: plan.group.rpartition(":")[2]} if one.command else {}
+        variables = _variables(case, plan)
+        yield refusal_of_call(sources, one.module, one.name, one.settings, {**settings, **command}, variables)
+
+
+def _options(plan: RolloutPlan, case: Case) -> OptionSet | None:
+    """The options of the command that the launch calls."""
+    owner, _, group = plan.group.partition(":")
+    return Options(case).known(owner, group or None) if plan.group else None
 
 
 def _composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:

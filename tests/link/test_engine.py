@@ -15,6 +15,7 @@ from rldoctor.link.observe import observe
 from rldoctor.link.problems import Refusal
 from rldoctor.link.refused import refusal
 from rldoctor.link.sources import Sources
+from rldoctor.link.values import NOT_KNOWN, Known
 from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 
 Site = Callable[[dict[str, str]], Path]
@@ -226,3 +227,96 @@ def test_a_server_gives_what_the_plan_has_no_name_for(
     assert refused(("enable_eplb", True), ("tensor_parallel_size", None)) is None
     assert refused(("enable_eplb", True), ("tensor_parallel_size.x", "1")) is None
     assert refused(("scheduling", True)) is None
+
+
+SERVER = {
+    "vllm/engine/arg_utils.py": """
+        from dataclasses import dataclass
+        import vllm.envs as envs
+        @dataclass
+        class EngineArgs:
+            data_parallel_size: int = 1
+            data_parallel_size_local: int | None = None
+            collect_detailed_traces: list[str] | None = None
+            otlp_traces_endpoint: str | None = None
+            def create_engine_config(self):
+                if self.data_parallel_size <= 1:
+                    self.data_parallel_size = envs.VLLM_DP_SIZE
+                everywhere = self.data_parallel_size
+                if self.data_parallel_size_local is not None and self.data_parallel_size_local > everywhere:
+                    raise ValueError(f"{self.data_parallel_size_local} ranks here of {self.data_parallel_size}")
+                if self.collect_detailed_traces and not self.otlp_traces_endpoint:
+                    raise ValueError("traces go nowhere")
+        """,
+    "vllm/envs.py": """
+        import os
+        environment_variables: dict[str, Callable] = {
+            "VLLM_DP_SIZE": lambda: int(os.getenv("VLLM_DP_SIZE", "1")),
+            "VLLM_CHECKED": checked("VLLM_CHECKED"),
+        }
+        def __getattr__(name):
+            return environment_variables[name]()
+        """,
+    "vllm/entrypoints/openai/cli_args.py": """
+        def validate_parsed_serve_args(args):
+            if hasattr(args, "subparser") and args.subparser != "serve":
+                return
+            if hasattr(args, "unheard"):
+                raise ValueError("perhaps")
+            if args.enable_auto_tool_choice and not args.tool_call_parser:
+                raise TypeError("--enable-auto-tool-choice requires --tool-call-parser")
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "message"),
+    [
+        # What the server's own parser looks at, and whose default is the table's.
+        ({"enable_auto_tool_choice": True}, {}, "--enable-auto-tool-choice requires --tool-call-parser"),
+        ({"enable_auto_tool_choice": True, "tool_call_parser": "hermes"}, {}, None),
+        # A variable that nobody sets has the default of the package's own table.
+        ({"data_parallel_size_local": "2"}, {}, "2 ranks here of 1"),
+        ({"data_parallel_size_local": "2"}, {"VLLM_DP_SIZE": "2"}, None),
+        ({"data_parallel_size_local": "2"}, None, None),
+        ({"data_parallel_size_local": "2", "data_parallel_size": "4"}, {}, None),
+        # One word for an option that takes several.
+        ({"collect_detailed_traces": "model"}, {}, "traces go nowhere"),
+        ({"collect_detailed_traces": "model", "otlp_traces_endpoint": "http://a"}, {}, None),
+    ],
+)
+def test_a_server_looks_at_its_options_and_at_the_environment(
+    given: dict[str, Any],
+    environment: dict[str, str] | None,
+    message: str | None,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    vllm = Distribution(name="vllm", version="0.14.0", location=str(site(SERVER)))
+    told = tuple(Given(key=k, value=v, file="serve.sh", line=1, form=Form.OPTION) for k, v in given.items())
+    plan = RolloutPlan(framework="vLLM", file="serve.sh", entry="vllm serve", role="server", version="0.14.0")
+    plan = replace(plan, given=told, group="vllm:serve")
+    packages = Packages(python="3.12.1", distributions=(vllm,))
+    links = observe(Case(packages=packages, plan=plan, environment=environment))
+    assert isinstance(links, dict)
+    refused = links["frameworks"][0]["refusal"]
+    assert (refused and refused["message"]) == message
+
+
+def test_a_launch_sets_variables_of_its_own(site: Site) -> None:
+    """The launch's own variable counts; one of which the file does not tell the value is not known."""
+    sources = Sources(SearchPath([site(SERVER)]))
+    asked = (
+        sources,
+        "vllm.engine.arg_utils",
+        "EngineArgs",
+        {"data_parallel_size_local": 2},
+        True,
+        "create_engine_config",
+    )
+    assert refusal(*asked, {"VLLM_DP_SIZE": Known("1")}) is not None
+    assert refusal(*asked, {"VLLM_DP_SIZE": Known("4")}) is None
+    assert refusal(*asked, {"VLLM_DP_SIZE": NOT_KNOWN}) is None
+    assert refusal(*asked) is None

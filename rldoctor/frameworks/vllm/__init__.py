@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Package, Validation
 
+# Where the server's own options are looked at, by release.
+_SERVER = tuple(f"vllm.entrypoints.{place}.cli_args" for place in ("openai", "launchers", "common"))
+
 FRAMEWORK = Framework(
     home=__name__,
     name="vllm",
@@ -18,6 +21,18 @@ FRAMEWORK = Framework(
         ),
     ),
     trains=False,
-    validations=(Validation(module="vllm.engine.arg_utils", name="EngineArgs", method="create_engine_config"),),
+    validations=(
+        Validation(module="vllm.engine.arg_utils", name="EngineArgs", method="create_engine_config"),
+        *(
+            Validation(
+                module=module,
+                name="validate_parsed_serve_args",
+                settings="args",
+                group="vllm:serve",
+                command="subparser",
+            )
+            for module in _SERVER
+        ),
+    ),
     programs=("vllm",),
 )
