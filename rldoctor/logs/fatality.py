@@ -249,6 +249,10 @@ def _reconsider(verdicts: Verdicts) -> None:
     """Takes the run as a whole into account: exceptions that were merely logged end nothing in a run that came to its
     end; and where it ended badly without a cause in sight, what looked uncaught was not caught."""
     failures = verdicts.failures
+    # What follows any failure is none of its own where the log shows one.
+    if any(isinstance(failure.raw, RawException) for failure in failures):
+        for failure in failures:
+            failure.launcher = failure.launcher or (isinstance(failure.raw, RawDeath) and failure.raw.behind)
     if failures and not any(uncaught(f) or f.launcher for f in failures):
         logged_only = [f for f in failures if f.slice.record.last_word > f.last]
         for failure in logged_only:

@@ -19,6 +19,8 @@ _CARETS = expression(r"\s*[~^][~^ ]*$")
 _REMOTE_ABOUT = expression(r"\(pid=(?P<pid>\d+)(?:, ip=(?P<ip>[^,)\s]+))?")
 # What Ray says before the remote traceback that a message carries: nothing, or that an actor was not even created.
 _CARRIED = expression(r"(?P<said>(?:[^\n]{0,120}error raised in its creation task, )?)(?P<remote>ray::.*)")
+# Where the frames of such an actor are missing, that is still what happened.
+_NOT_CREATED = "raised in its creation task, ray::"
 _REMOTE_ACTOR = expression(r"ray::(?P<actor>[\w<>:-]+)")
 _OF_TYPE = expression(r"RayTaskError\((\w{1,100})\)$")
 # What the hub's client raises has its reason behind an empty line.
@@ -48,6 +50,7 @@ class TracebackParser:
         self._number = 0
         self._draft = Draft()
         self._outer: list[Draft] = []
+        self._opened = ""
         self._phase = "frames"
         self._tag = ""
         self._stamped = False
@@ -72,6 +75,7 @@ class TracebackParser:
         self._draft = Draft(header=header, line=number)
         self._phase, self._margin = "frames", None
         self._grouped = "Exception Group Traceback" in line.text
+        self._opened = line.text
         text = line.text.strip()
         self._notebook = forms.is_notebooks(text)
         named = forms.EXCEPTION.match(text) if " ray::" in text else None
@@ -118,6 +122,8 @@ class TracebackParser:
         draft = self._folded(self._draft)
         if not draft.type and draft.cause is not None and (draft.cause.type or not draft.frames):
             draft = draft.cause  # what it led to is cut off, and only passes it on
+        if not draft.type and not draft.frames and _NOT_CREATED in self._opened:
+            draft.type, draft.message = "ActorDiedError", [self._opened.strip()]
         if not draft.type and (len(draft.frames) < self.torn_frames if self._torn else not draft.frames):
             return None
         base = LoggedException(type="", origin=self.origin, source=self.source, line=self.first, time=self.time)

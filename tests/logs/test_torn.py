@@ -257,3 +257,32 @@ def test_what_was_thrown_where_the_line_before_it_was_cut_off() -> None:
     found = incident(text + "Exception raised from ncclCommAbort at NCCLUtils.hpp:181 (most recent call first):\n")
     assert found.exception is not None and found.exception.startswith("std::terminate: NCCL error in")
     assert incident("It prints what():  nothing\n").kind != "crashed"
+
+
+NOT_CREATED = (
+    "(Engine pid=31) Exception raised in creation task: The actor died because of an error raised in its creation "
+    "task, ray::Engine.__init__() (pid=31, ip=10.0.0.1, actor_id=a86)\n"
+)
+HINT = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+
+
+def test_an_actor_that_was_not_created_without_its_frames() -> None:
+    found = incident(NOT_CREATED)
+    assert (found.kind, found.first_rank) == ("crashed", "Engine pid=31, on 10.0.0.1")
+    assert [one.code for one in triage_text(NOT_CREATED).findings] == ["RLD901"]
+    frames = '(Engine pid=31)   File "/home/user/rl/engine.py", line 3, in __init__\n(Engine pid=31) ValueError: no\n'
+    assert incident(NOT_CREATED + frames).exception == "ValueError: no"
+    assert incident(NOT_CREATED + HEALTHY).kind == "finished"
+
+
+def test_hydras_hint_is_no_cause_where_a_failure_follows() -> None:
+    assert [one.code for one in triage_text(HINT + NOT_CREATED).findings] == ["RLD901"]
+
+
+def test_a_blank_that_a_terminal_did_not_copy() -> None:
+        "ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not\nfound (required by "
+        "/opt/venv/vllm/_C.abi3.so)\n"
+    text = (
+        'Traceback (most recent call last):\n  File "/home/user/rl/run.py", line 2, in <module>\n    import vllm._C\n'
+    )
+    assert [one.code for one in triage_text(text + said).findings] == ["RLD105"]

@@ -32,6 +32,8 @@ _CLOSED = ("^", "~", "=", "-", "*", "(", "{", "[", "]", "}", ")")
 _LONG = 400
 _RAISED = expression(r"[A-Za-z_][\w.]*(?:Error|Exception): \S")
 _FEW_LINES = 80
+# So few lines are all cut behind a blank, which then is no part of any.
+_FEW_CUTS = 2
 # Programs that put their name before whatever they say of a run.
 _PROGRAM = expression(
     r"(?:srun|salloc|sbatch|slurmstepd(?:-\S{1,80})?|torchrun|mpirun|prterun|bash|kubelet): |=>> PBS: "
@@ -95,8 +97,11 @@ def folded(lines: Sequence[bytes]) -> Strip | None:
             several = len({template(a) for a, _ in pairs}) >= _FEWEST
             # Of few lines few are cut: there a width that terminals have, and a cut that no program makes, must do.
             odd = several or any(_is_torn(a, b) for a, b in pairs)
-            if len(texts) <= _FEW_LINES and width in _TERMINALS and pairs and odd and not fresh:
-                return partial(_joined, goes_on=goes_on, width=width, length=length)
+            if len(texts) <= _FEW_LINES and pairs and odd and not fresh:
+                if goes_on is _at_width and width + 1 in _TERMINALS and len(pairs) <= _FEW_CUTS:
+                    return partial(_joined, goes_on=goes_on, width=width + 1, length=length)
+                if width in _TERMINALS:
+                    return partial(_joined, goes_on=goes_on, width=width, length=length)
             enough = len(pairs) >= _SHARE * len(texts) and several
             if enough and torn >= _TORN * len(pairs) and fresh <= _FRESH * len(pairs):
                 return partial(_joined, goes_on=goes_on, width=width, length=length)
