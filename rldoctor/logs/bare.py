@@ -41,6 +41,7 @@ _INTERPRETERS = tuple(
             r"cannot import name '\w+' from (?:partially initialized module )?'[\w.]+'(?: \([^)\n]{1,200}\))?",
         ),
         ("ModuleNotFoundError", r"No module named '[\w.]+'"),
+        ("ImportError", r"(?:/[^\s:]{1,300}\.so[\d.]*: )?undefined symbol: _Z\w{4,400}"),
         (
             "TypeError",
             r"[\w.]{1,100}\(\) (?:takes (?:from \d+ to )?\d+ positional arguments? but \d+ (?:was|were) given"

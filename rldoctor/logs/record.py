@@ -64,10 +64,10 @@ class Aftermath:
         self.seen += 1
         self.upto = number
         position = bar_position(line)
-        if is_progress(line):
-            self.signs.append((number, Sign.PROGRESS, 0))
-        elif position is not None:
+        if position is not None:
             self.signs.append((number, Sign.BAR, position))
+        elif is_progress(line):
+            self.signs.append((number, Sign.PROGRESS, 0))
         elif is_ordinary(line):
             if line.level == "INFO":
                 self.signs.append((number, Sign.INFORMED, 0))

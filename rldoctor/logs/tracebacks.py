@@ -120,8 +120,9 @@ class TracebackParser:
         if carried is not None and not self._draft.type and self._draft.frames:
             self._draft.type = carried[1]
         draft = self._folded(self._draft)
-        if not draft.type and draft.cause is not None and (draft.cause.type or not draft.frames):
-            draft = draft.cause  # what it led to is cut off, and only passes it on
+        if not draft.type and draft.cause is not None and (draft.cause.frames or not draft.frames):
+            draft.cause.frames[:0] = draft.frames  # what it led to is cut off, and was on its way through these
+            draft = draft.cause
         if not draft.type and not draft.frames and _NOT_CREATED in self._opened:
             draft.type, draft.message = "ActorDiedError", [self._opened.strip()]
         if not draft.type and (len(draft.frames) < self.torn_frames if self._torn else not draft.frames):

@@ -280,9 +280,27 @@ def test_hydras_hint_is_no_cause_where_a_failure_follows() -> None:
 
 
 def test_a_blank_that_a_terminal_did_not_copy() -> None:
+    said = (
         "ImportError: /lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.32' not\nfound (required by "
         "/opt/venv/vllm/_C.abi3.so)\n"
+    )
     text = (
         'Traceback (most recent call last):\n  File "/home/user/rl/run.py", line 2, in <module>\n    import vllm._C\n'
     )
     assert [one.code for one in triage_text(text + said).findings] == ["RLD105"]
+
+
+def test_a_bar_with_its_loss_is_drawn_once_more_as_it_closes() -> None:
+    bar = "steps:   {}%|                 | {}/18165 [07:46<23:24:42,  4.67s/it, loss=0.112]\n"
+    torn = TORN.replace("[rank1]: ", "")
+    assert incident(torn + bar.format(1, 100)).exception == "KeyError: 'answer'"
+    assert incident(torn + bar.format(1, 100) + bar.format(1, 101) + bar.format(1, 102)).kind != "crashed"
+
+
+def test_places_that_an_editor_shows_as_links() -> None:
+    # https://github.com/Dao-AILab/flash-attention/issues/854
+    place = "/opt/venv/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so"
+    text = f"ImportError: [{place}](https://vscode-remote+ssh.net{place}): undefined symbol: _ZN2at4_ops5zeros\n"
+    assert [one.code for one in triage_text(text).findings] == ["RLD105"]
+    said = "ValueError: see [the guide](https://example.org/guide) for x.py\n"
+    assert incident(said).exception == said.strip()

@@ -18,6 +18,7 @@ __all__ = ["Layer", "Strip", "learned"]
 # In the order in which they are tried: whatever changes where lines end goes before what stands in front of them.
 LAYERS: tuple[Layer, ...] = (
     Layer("print", documents.blanks),
+    Layer("links", documents.links),
     Layer("escapes", documents.lost_escapes),
     Layer("quotation", documents.quoted),
     Layer("one string", folds.escaped),

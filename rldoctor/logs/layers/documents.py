@@ -57,6 +57,7 @@ _FENCE = expression(
 # Marks of code that stand in the log's own first and last line.
 _OPENED = expression(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
 _GLUED = expression(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
+_LINK = expression(rb"\[(?P<text>[^\]\n]{1,400})\]\((?P<target>(?:https?|vscode[\w-]{0,30}):[^)\s]{1,1000})\)")
 _SPAN = expression(rb"(?m)^[ \t]*(?P<mark>`{1,2})(?P<text>[^\n]*?)(?P=mark)[ \t\r]*$")
 _FARTHEST = 60
 # A heading of Markdown, or of reStructuredText with the line below it.
@@ -202,6 +203,23 @@ def _title(line: bytes, below: bytes) -> bytes | None:
 
 def _without_examples(text: bytes) -> bytes:
     return _EXAMPLE.sub(lambda block: emptied(block[0]), text)
+
+
+def links(lines: Sequence[bytes]) -> Strip | None:
+    """Places that an editor or a notebook shows as links to themselves: ``[/x/a.so](https://remote/x/a.so)``."""
+    return _unlinked if any(_has_link(line) for line in lines) else None
+
+
+def _has_link(line: bytes) -> bool:
+    return b"](" in line and any(_is_place(link) for link in _LINK.finditer(line))
+
+
+def _unlinked(text: bytes) -> bytes:
+    return _LINK.sub(lambda link: link["text"] if _is_place(link) else link[0], text) if b"](" in text else text
+
+
+def _is_place(link: re.Match[bytes]) -> bool:
+    return len(link["text"]) > 1 and link["text"] in link["target"]
 
 
 def spans(lines: Sequence[bytes]) -> Strip | None:

@@ -22,6 +22,12 @@ def test_a_save_that_fails(error: str) -> None:
     assert finding(check, raised(kind, message, SAVE)).message.startswith("saving a checkpoint failed")
 
 
+def test_what_safetensors_says_needs_no_frames() -> None:
+    said = 'Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: "No space left on device" })'
+    assert "No space left on device" in finding(check, f"safetensors_rust.SafetensorError: {said}\n").message
+    assert findings(check, "OSError: [Errno 122] Disk quota exceeded: 'out/model.safetensors'\n") == []
+
+
 def test_a_parameter_that_was_saved_in_another_shape() -> None:
     # https://github.com/RLinf/RLinf/issues/655
     told = "Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed"
