@@ -10,6 +10,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Request
 from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
+from rldoctor.knowledge.memory import NO_KV_LAYERS
 from rldoctor.knowledge.vllm_engine import release
 from rldoctor.model import Level
 from rldoctor.probes.feasible import runs_itself
@@ -21,8 +22,11 @@ SINCE = (0, 26)
 # Options that are about 16 bits, and what stands for "as it comes".
 COARSE: Mapping[str, Any] = {"attention_backend": None, "kv_cache_dtype": "auto", "calculate_kv_scales": False}
 BACKEND = "VLLM_ATTENTION_BACKEND"
-# Keys of families whose kernels nobody has seen in float32: compressed attention, and experts.
-UNSEEN = ("kv_lora_rank", "num_experts", "num_local_experts", "n_routed_experts")
+# Some containers and launches have products of float32 computed in TF32, of ten bits.
+WHOLE = {"NVIDIA_TF32_OVERRIDE": "0", "VLLM_FLOAT32_MATMUL_PRECISION": "highest"}
+# Keys of families whose kernels nobody has seen in float32: compressed attention, and experts. Kernels of layers that
+# keep a state in place of keys refuse it (vllm 0.26, third_party/flash_linear_attention/ops/chunk.py).
+UNSEEN = ("kv_lora_rank", "num_experts", "num_local_experts", "n_routed_experts", "full_attention_interval")
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
@@ -37,10 +41,11 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
         raise NotApplicable("a model that is run as it is has its own precision")
     config = (case.model.config or {}) if case.model else {}
     text = config.get("text_config") or config
-    if BACKEND in basis.environ or any(text.get(key) for key in UNSEEN):
+    stateful = any(name in str(kind) for kind in text.get("layer_types") or () for name in NO_KV_LAYERS)
+    if BACKEND in basis.environ or stateful or any(text.get(key) for key in UNSEEN):
         raise NotApplicable("what this launch's attention or experts do in float32 is not known")
     options = {"dtype": "float32", **{name: value for name, value in COARSE.items() if name in basis.options}}
-    engine = Engine(options=options, reference=True)
+    engine = Engine(options=options, environ=WHOLE, reference=True)
     (run,) = agreement.runs(case, request, basis).values()
     return {"float32": Run(engine=engine, arguments=run.arguments, time_limit=run.time_limit)}
 

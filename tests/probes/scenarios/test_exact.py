@@ -52,6 +52,11 @@ class TestWhere:
             (CASE, replace(basis(), environ={"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}), "is not known"),
             (replace(CASE, model=ModelFiles(path="m", config={"num_experts": 8})), basis(), "is not known"),
             (
+                replace(CASE, model=ModelFiles(path="m", config={"layer_types": ["linear_attention", "full_attention"]})),
+                basis(),
+                "is not known",
+            ),
+            (
                 replace(CASE, model=ModelFiles(path="m", config={"text_config": {"kv_lora_rank": 512}})),
                 basis(),
                 "is not known",
@@ -67,6 +72,8 @@ class TestWhere:
         on = basis(dtype="bfloat16", attention_backend="FLASH_ATTN", kv_cache_dtype="fp8", enforce_eager=False)
         (run,) = exact.runs(case, Request(), on).values()
         assert run.engine.options == {"dtype": "float32", "attention_backend": None, "kv_cache_dtype": "auto"}
+        # Nor are products of the reference computed in TF32, whatever the launch's surroundings say.
+        assert run.engine.environ["NVIDIA_TF32_OVERRIDE"] == "0"
         (plain,) = agreement.runs(case, Request(), on).values()
         assert run.arguments == plain.arguments
 
