@@ -27,14 +27,14 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity
 
 from ..observed import answers
 from ..observed.agreement import masked
-from ..observed.draws import judged, mixed, power, sampled
+from ..observed.draws import Kind, judged, mixed, power, sampled
 from ..observed.rollout import (
     NEVER,
     Completion,
@@ -262,7 +262,27 @@ def requests_that_differ(case: Case) -> Iterator[Finding | Reach]:
         reported = [text for one in wrong[:SHOWN] for text in (str(one), one.worst)]
         if short:
             reported.append(f"{short} completions are not as long as max_tokens and ignore_eos ask for")
-        if reported:
+        imposed = records(job).get("imposed", {})  # older bundles have none
+        if reported and not short and all(_is_imposed(kind, imposed.get(kind.name, ())) for kind in wrong):
+            first = imposed[wrong[0].name][0]
+            yield check.finding(
+                f"in a batch of requests that differ {describe(job)} gives some the tokens that allowed_token_ids of "
+                f"another allows ({', '.join(kind.name for kind in wrong)})",
+                # Batches without that parameter are as they should be.
+                severity=Severity.WARNING,
+                grade=Grade.OBSERVED,
+                evidence=(
+                    *(Evidence(text=text, source="mixed scenario") for text in reported),
+                    Evidence(
+                        text=f"{first['request']}, completion {first['index']}: from token {first['place']} on nothing "
+                        "but what another request is allowed",
+                        source="mixed scenario",
+                    ),
+                ),
+                fixes=(Fix(title="another release of vLLM; until then no allowed_token_ids beside other requests"),),
+                url="https://github.com/vllm-project/vllm/pull/48419",
+            )
+        elif reported:
             yield check.finding(
                 f"in a batch of requests that differ {describe(job)} does not answer each by its own parameters "
                 f"({', '.join(kind.name for kind in wrong) or 'max_tokens'})",
@@ -272,6 +292,13 @@ def requests_that_differ(case: Case) -> Iterator[Finding | Reach]:
             )
         count = records(job)["reach"]["requests"]
         yield Reach(f"{count} requests of {len(kinds)} kinds in one batch, each drawn by its own parameters")
+
+
+def _is_imposed(kind: Kind, ends: Collection[Mapping[str, Any]]) -> bool:
+    """Whether all tokens of a kind that are ruled out come where completions end in what another request is allowed."""
+    return bool(ends) and all(
+        any(end["request"] == one["request"] and end["place"] <= one["place"] for end in ends) for one in kind.outside
+    )
 
 
 def _likely(rows: list[Completion]) -> bool:

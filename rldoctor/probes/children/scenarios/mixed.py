@@ -9,12 +9,13 @@ are longer), ``apart`` (see :func:`_batches`), ``own`` (the launch's parameters,
 ``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
 ``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
 ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
-that are not as long as asked for), ``reach``."""
+that are not as long as asked for), ``imposed`` (by kind the completions that end in tokens which another request of the
+batch is allowed, and no others: ``request``, ``index``, ``place`` of the first of them), ``reach``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -73,8 +74,11 @@ KINDS: dict[str, dict[str, Any]] = {
 # What all requests have, and a temperature.
 PLAIN = {"temperature", "max_tokens", "n", "ignore_eos", "detokenize"}
 LAUNCH = "the launch's own parameters"
-BIAS, LOWERED, HALVED = 3.0, -8.0, -1.5
+# A bias of half of it is told apart by twice the evidence at -2.5 that there is at -1.5.
+BIAS, LOWERED, HALVED = 3.0, -8.0, -2.5
 NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
+# So many tokens behind each other are of a set of few by chance alone where nothing else is likely.
+IMPOSED = 16
 # The least change of a log-probability beyond which all count alike.
 MOST_EFFECT = 2.0
 
@@ -97,6 +101,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         _judge(trainer, kind, row, prompts[row["request"]], asked[row["request"]])
     running.record("lengths", sum(len(row["token_ids"]) != row["max_tokens"] for row in rows))
     running.record("kinds", list(kinds.values()))
+    running.record("imposed", _imposed(rows, asked))
     running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
 
 
@@ -155,6 +160,26 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"], LOWERED)
             asked[f"{name} {turn}"] = given
     return asked
+
+
+def _imposed(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """A mask that stays in its row, or is copied into another, holds from then on to the end of a completion."""
+    allowed = {frozenset(one["allowed_token_ids"]) for one in asked.values() if "allowed_token_ids" in one}
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        if "allowed_token_ids" in asked[row["request"]]:
+            continue
+        tokens = row["token_ids"]
+        # Those of one set alone, from this place on.
+        place = min((_last_outside(tokens, one) + 1 for one in allowed), default=len(tokens))
+        if len(tokens) - place >= IMPOSED:
+            name = row["request"].rpartition(" ")[0]
+            found.setdefault(name, []).append({"request": row["request"], "index": row["index"], "place": place})
+    return found
+
+
+def _last_outside(tokens: Sequence[int], allowed: Collection[int]) -> int:
+    return max((place for place, token in enumerate(tokens) if token not in allowed), default=-1)
 
 
 def _judge(
