@@ -122,6 +122,14 @@ def without_effect(case: Case) -> set[str]:
         return set()
 
 
+def wrong_by_themselves(job: Job) -> bool:
+    """Whether draws are wrong without any parameter; False where they tell nothing."""
+    try:
+        return any(one.wrong for one in judged(job) if one.name == PLAIN[0])
+    except (NotApplicable, NotChecked):
+        return False
+
+
 def _below(name: str, grounds: Mapping[str, str | None]) -> Iterator[str]:
     """What a setting rests on, down to the ground."""
     while (ground := grounds.get(name)) is not None:
@@ -192,7 +200,7 @@ def judged(job: Job) -> list[Draws | Long]:
     # What a run drew wrongly before it was cut short is as wrong.
     if records(job).get("long") is not None or not any(one.wrong for one in found):
         found += long(job)
-    plain = [one for one in found if one.name == "temperature 1"]
+    plain = [one for one in found if one.name == PLAIN[0]]
     return plain if any(one.wrong for one in plain) else found
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, Source, cite, plan_of
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, Severity, Source, cite, plan_of
 
 from ...observed import answers
-from ...observed.draws import judged, power, sampled, seeded, without_effect
+from ...observed.draws import judged, power, sampled, seeded, without_effect, wrong_by_themselves
 from ...observed.rollout import describe, records, require, rollouts, runs
 from . import check
 
@@ -119,6 +119,8 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
     answers.require_own(case)
     for job in runs(case, "sampling"):
         drawn = seeded(job)
+        if drawn.changed and wrong_by_themselves(job):
+            raise NotApplicable("draws are wrong without any parameter already (RLD404)")
         if drawn.changed or drawn.shared or drawn.beside:
             said, severity = f"{len(drawn.shared)} of them draw the same tokens", Severity.ERROR
             if drawn.changed:

@@ -227,11 +227,12 @@ def kind(name: str = "top_k", observed: float = 60.0, **more: Any) -> dict[str, 
     return {"name": name, "requests": 12, "tokens": 300, "scores": {"the second": second}, "outside": [], **more}
 
 
-def mixed_case(*kinds: dict[str, Any], lengths: int = 0, **drawn: Any) -> Case:
+def mixed_case(*kinds: dict[str, Any], lengths: int = 0, imposed: Any = None, **drawn: Any) -> Case:
     """Draws that are right one parameter at a time, beside a batch of requests that differ."""
     both = case(**drawn)
     reach = {"requests": 12 * len(kinds)}
-    other = scenario_case("mixed", engine=EXACT, kinds=list(kinds), lengths=lengths, reach=reach)
+    more: dict[str, Any] = {"kinds": list(kinds), "lengths": lengths, "imposed": imposed or {}, "reach": reach}
+    other = scenario_case("mixed", engine=EXACT, **more)
     both.observations["mixed"] = other.observations["mixed"]
     return both
 
@@ -256,6 +257,21 @@ def test_requests_that_are_drawn_by_another_ones_parameters(changed: dict[str, A
     assert any(words in line.text for line in finding.evidence)
 
 
+def test_requests_that_get_what_another_one_is_allowed() -> None:
+    """vLLM 0.14.1 and 0.26 copy a mask where rows are exchanged."""
+    wrong = kind(outside=[{**OUTSIDE, "by": None}], observed=160.0)
+    imposed = {"top_k": [{"request": "top_k 3", "index": 0, "place": 2}]}
+    (finding,) = findings(outputs_corrupt.check, mixed_case(wrong, imposed=imposed))
+    assert "gives some the tokens that allowed_token_ids of another allows (top_k)" in finding.message
+    assert finding.severity is Severity.WARNING
+    # What is wrong beside that, or before it, is another matter.
+    for more in ([kind("top_p", observed=160.0)], []):
+        later = {"top_k": [{**imposed["top_k"][0], "place": 2 if more else 5}]}
+        (finding,) = findings(outputs_corrupt.check, mixed_case(wrong, *more, imposed=later))
+        assert "does not answer each by its own parameters" in finding.message
+        assert finding.severity is Severity.ERROR
+
+
 def test_a_mixed_batch_that_is_right() -> None:
     near = kind(outside=[{**OUTSIDE, "by": 1e-6}], observed=70.0)
     result = judge_one(outputs_corrupt.check, mixed_case(near, kind("top_p")))
@@ -266,6 +282,13 @@ def test_a_mixed_batch_that_is_right() -> None:
 def test_a_parameter_that_is_wrong_alone_is_no_second_finding_in_a_mixed_batch() -> None:
     wrong = mixed_case(kind(observed=160.0), long=sums(observed=2400.0))
     assert [one.message for one in findings(outputs_corrupt.check, wrong) if "parameters" in one.message] == []
+
+
+def test_seeds_say_nothing_where_draws_are_wrong_without_any() -> None:
+    again = [{"seed": 0, "batch": batch, "token_ids": [1, 2 + batch]} for batch in range(3)]
+    changed: dict[str, Any] = {"seeds": again, "siblings": [[1], [2]]}
+    assert findings(option_unknown.check, case(**changed))
+    assert findings(option_unknown.check, case(long=sums(observed=2400.0), **changed)) == []
 
 
 @pytest.mark.parametrize(

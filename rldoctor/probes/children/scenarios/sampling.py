@@ -40,6 +40,8 @@ PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_pena
 # More than 32 bits are lost on the CPU (torch: at::mt19937 takes 32).
 SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 + (3 << 30), 0)
 SEEDED_TOKENS = 12
+# As many rows move as requests end so soon; their seeds are none of those.
+MOVED, SOONER, LATER_SEEDS = 3, 3, 1000
 SEEDED = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
 SIBLINGS = 3
 # Long completions of one prompt.
@@ -301,18 +303,23 @@ def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[
 
 
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
-    """The same requests with seeds of their own three times: then in another order, at last beside one without."""
+    """The same requests with seeds of their own three times: then in another order, at last beside one without. Others
+    that end sooner stand behind them the first time, and before them the second time, when rows move."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
+    sooner = {f"sooner {n}": {"seed": LATER_SEEDS + n, "max_tokens": SOONER} for n in range(MOVED)}
+    first = {f"seed {seed}": {"seed": seed} for seed in SEEDS}
+    again = dict(reversed(first.items()))
     rows = []
-    for batch, seeds in enumerate((SEEDS, SEEDS[::-1], (None, *SEEDS[::-1]))):
-        asked = {f"seed {seed}": (prompt, {**SEEDED, "seed": seed}) for seed in seeds}
-        for row in running.generate(asked):
-            if row["seed"] is not None:
+    for batch, own in enumerate(({**first, **sooner}, {**sooner, **again}, {"none": {}, **again})):
+        asked = {name: (prompt, {**SEEDED, **one}) for name, one in own.items()}
+        for row in _in_parts(running, asked):
+            if row["request"] in first:
                 rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
     return rows
 
 
 def _siblings(running: RunningEngine) -> list[list[int]]:
-    """The completions of one request with a seed."""
-    asked = {"siblings": (running.prompt(PROMPT_TOKENS, salt=6), {**SEEDED, "seed": SEEDS[0], "n": SIBLINGS})}
+    """The completions of one request with a seed; all their prompts fit into the smallest step (see
+    :func:`_in_parts`)."""
+    asked = {"siblings": (running.prompt(PROMPT_TOKENS // 2, salt=6), {**SEEDED, "seed": SEEDS[0], "n": SIBLINGS})}
     return [row["token_ids"] for row in running.generate(asked)]
