@@ -175,6 +175,14 @@ def engine_follows(case: Case) -> Iterator[Finding | Reach]:
             )
         elif again.beyond(noise):
             yield _cached(case, job, "a weight sync", again, evidence)
+        elif (many := _of_many(job)) is not None and many.beyond(noise):
+            yield _finding(
+                f"{describe(job)} follows the trainer after a weight sync in small batches and not in a larger one: "
+                "what it has captured or cached by size is still of the old weights",
+                (*evidence, Evidence(text=f"a larger batch: {many}", source="weights probe")),
+                (_ANOTHER_RELEASE,),
+                case,
+            )
         else:
             yield Reach(f"{describe(job)} after {way}: {apart}; a stale part would show by {_least(job, fresh)}")
 
@@ -246,6 +254,12 @@ def _rows_apart(job: Job) -> Difference | None:
     """How far engine and trainer are apart on a prompt from the whole vocabulary after the sync."""
     reported = records(job).get("vocabulary")
     return difference(reported["engine"], reported["trainer"]) if reported else None
+
+
+def _of_many(job: Job) -> Difference | None:
+    """How far engine and trainer are apart in a batch of more requests after the sync; older bundles have none."""
+    rows = records(job).get("many")
+    return between(rows, "engine", "trainer") if rows else None
 
 
 def _seen_again(job: Job) -> Difference | None:

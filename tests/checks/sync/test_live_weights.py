@@ -67,6 +67,18 @@ def test_an_engine_that_keeps_its_weights() -> None:
     assert finding.message.endswith("it still samples with the old weights")
 
 
+def test_an_engine_that_follows_in_small_batches_alone() -> None:
+    """As graphs do that were captured by the size of a step."""
+    many = [{"request": "many 0", "engine": [OLD] * TOKENS, "trainer": [NEW] * TOKENS}]
+    (finding,) = findings(weights_stale.check, reported(many=many))
+    assert "in small batches and not in a larger one" in finding.message
+    many[0]["engine"] = [NEW] * TOKENS
+    assert not findings(weights_stale.check, reported(many=many))
+    # Where nothing follows, that is what is said.
+    (finding,) = findings(weights_stale.check, reported(many=many, after=after(OLD, OLD)))
+    assert "old weights" in finding.message
+
+
 def test_an_engine_that_follows_its_first_update_alone() -> None:
     late = {"start": [-1.5] * 4, "end": [-2.5] * 4}
     (finding,) = findings(weights_stale.check, reported(restored=late))

@@ -7,7 +7,8 @@ change of the trainer's log-probabilities), ``before`` and ``after`` (rows: ``re
 ``engine``, ``trainer``, and after it ``old`` for the trainer's former weights), ``rejected`` (``what`` was sent that
 should have been taken, ``exceptions``; the last record then), ``sensitivity`` (for each layer, and each tensor, what
 the trainer tells of the same tokens where that part alone is old), ``vocabulary`` (after the update: ``token_ids`` of
-a prompt that takes tokens from the whole vocabulary, with ``engine`` and ``trainer`` for all but the first),
+a prompt that takes tokens from the whole vocabulary, with ``engine`` and ``trainer`` for all but the first), ``many``
+(rows of prompts that come with several completions each, after the update: ``engine``, ``trainer``),
 ``scores`` (of fixed tokens after the sync, after the same ``again``, after the same in ``float32``), ``refusals``
 (``name`` and ``shape``: ``sent``, ``exceptions`` or None, ``scores`` before and after), ``restored`` (scores at the
 start and with the old weights back), ``again`` (rows of the seen prompts then, ``engine`` and ``trainer``),
@@ -27,6 +28,8 @@ from syncing import Snapshot, Sync, SyncError
 from trainer import Trainer, TrainerError, noisy
 
 REQUESTS = 3
+# Completions of each prompt of a larger batch: graphs of steps are captured by their size.
+GROUP = 3
 # Every tensor changes by this part of its own spread, more where that moves the log-probabilities too little.
 STRENGTH, MOVED, MOST_DOUBLINGS = 0.3, 0.5, 5
 SEED = 7
@@ -60,7 +63,7 @@ class _Play:
         self.longest = arguments["prompt"]
         # Only full blocks are found again in the prefix cache.
         length = min(2 * running.block + 8, self.longest)
-        salts = {"seen": 0, "new": 50}
+        salts = {"seen": 0, "new": 50, "many": 80}
         self.prompts = {
             f"{kind} {i}": running.prompt(length, salt=salt + i)
             for kind, salt in salts.items()
@@ -70,16 +73,21 @@ class _Play:
 
     def run(self) -> None:
         old, start = self.trainer.weights(), self._score()
-        before = self._sampled("seen")
+        seen = self._sampled("seen")
+        # What is wrong in larger batches before is no matter of the update.
+        before = [*seen, *self._sampled("many", GROUP)]
         self._reported(before, "trainer")
         self.running.record("before", before)
-        new = self._changed(old, before)
+        new = self._changed(old, seen)
         sent = self.named(new)
         self._send("the trainer's weights", sent)
         self.running.engine.reset_prefix_cache()
         after = [*self._sampled("seen"), *self._sampled("new")]
         self._reported(after, "trainer")
         self._vocabulary()
+        many = self._sampled("many", GROUP)
+        self._reported(many, "trainer")
+        self.running.record("many", many)
         self.running.record("sensitivity", self._sensitivity(old, new, [row for row in after if not row["seen"]]))
         self.trainer.load(old)
         self._reported(after, "old")
@@ -97,7 +105,7 @@ class _Play:
         self.running.record(
             "reach",
             {
-                "requests": len(before) + len(after) + len(again),
+                "requests": len(before) + len(after) + len(many) + len(again),
                 "compared_tokens": self.tokens,
                 "longest": longest,
                 "ranks": 1,
@@ -110,8 +118,8 @@ class _Play:
         except Exception as error:
             raise _RejectedError(what) from error
 
-    def _sampled(self, kind: str) -> list[dict[str, Any]]:
-        given = {"temperature": 1.0, "max_tokens": self.response, "logprobs": 1, "ignore_eos": True}
+    def _sampled(self, kind: str, completions: int = 1) -> list[dict[str, Any]]:
+        given = {"temperature": 1.0, "max_tokens": self.response, "logprobs": 1, "ignore_eos": True, "n": completions}
         asked = {name: (prompt, given) for name, prompt in self.prompts.items() if name.startswith(kind)}
         rows = self.running.generate(asked)
         self.tokens += sum(len(row["token_ids"]) for row in rows)
