@@ -26,6 +26,7 @@ from traffic import Arrival, drive
 from trainer import Trainer, TrainerError
 
 SHORTEST, COMPLETIONS = 16, 2
+BARE = 3
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
 # So many tokens are lifted so far, and what came before is penalised.
@@ -102,6 +103,10 @@ def _plain(
     # The first answer is longer than the others, the last prompt has several, as a trainer asks for.
     long, last = next(iter(prompts)), list(prompts)[-1]
     rows = _sampled(running, arguments, prompts, {last: {"n": COMPLETIONS}, long: {"max_tokens": arguments["long"]}})
+    # Trainers ask for the sampled tokens' own log-probabilities alone, and a whole batch does.
+    bare = {f"bare {i}": running.prompt(SHORTEST + 8 * i, salt=30 + i) for i in range(BARE)}
+    rows += _sampled(running, arguments, bare, {name: {"logprobs": 0} for name in bare})
+    prompts = {**prompts, **bare}
     running.record("plain", rows)
     for row, values in zip(rows, scored(running, [[*prompts[r["request"]], *r["token_ids"]] for r in rows])):  # noqa: B905 - Python 3.9
         row["prefill"] = values[-len(row["token_ids"]) :]
