@@ -54,11 +54,12 @@ def drive(
     running: RunningEngine, arrivals: Sequence[Arrival], most_steps: int = 20_000, trace: Trace | None = None
 ) -> Trace:
     """Plays the arrivals to their end, or to ``most_steps``. An answer that is missing then has no finish reason. A
-    given ``trace`` is filled, and is what is known where a step raises."""
+    given ``trace`` goes on, and is what is known where a step raises."""
     from vllm import SamplingParams
 
     engine, trace, began = running.engine.llm_engine, trace or Trace(), time.monotonic()
     preempted = Preemptions(running)
+    before = (trace.preemptions or 0, trace.seconds)
     waiting = sorted(arrivals, key=lambda one: one.at)
     asked = {one.name: one for one in waiting}
     while trace.steps < most_steps:
@@ -73,13 +74,14 @@ def drive(
                 break
             trace.steps = waiting[0].at  # nobody is there; the next one arrives at once
             continue
-        before = time.monotonic()
+        step = time.monotonic()
         for output in engine.step():
             _take(trace, asked, output)
-        trace.longest_step = round(max(trace.longest_step, time.monotonic() - before), 3)
+        trace.longest_step = round(max(trace.longest_step, time.monotonic() - step), 3)
         trace.steps += 1
-        trace.preemptions = preempted.count()
-        trace.seconds = round(time.monotonic() - began, 3)
+        count = preempted.count()
+        trace.preemptions = None if count is None else before[0] + count
+        trace.seconds = round(before[1] + time.monotonic() - began, 3)
         for one in asked.values():
             answer = trace.answers.get(one.name)
             if answer is None or one.abort_after is None or answer["aborted"] or answer["finish_reason"]:

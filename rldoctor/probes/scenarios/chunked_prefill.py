@@ -19,8 +19,14 @@ SECONDS = 300.0
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     room = basis.model_len - 2
     response = max(min(basis.response, LONGEST_RESPONSE, room // 2), 1)
-    arguments = {"prompt": min(basis.prompt, room - response), "response": response}
-    return {name: Run(engine=engine, arguments=arguments, time_limit=SECONDS) for name, engine in _engines(case, basis)}
+    engines = dict(_engines(case, basis))
+    chunk = {**basis.options, **engines["on"].options}.get("max_num_batched_tokens") if "on" in engines else None
+    arguments = {
+        "prompt": min(basis.prompt, room - response),
+        "response": response,
+        "single": chunk + 1 if chunk and chunk < room - response else None,
+    }
+    return {name: Run(engine=engine, arguments=arguments, time_limit=SECONDS) for name, engine in engines.items()}
 
 
 def _engines(case: Case, basis: Basis) -> list[tuple[str, Engine]]:

@@ -1,12 +1,14 @@
 """Long prompts that arrive while others decode and fill the KV cache, so that decoding overflows it; some are aborted
 in mid-flight.
 
-Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans). Records: ``cache_tokens``, ``trace``
-(see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the trainer's log-probabilities of its
-tokens; ``unread`` says why there are none), ``reach``."""
+Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans), ``single`` (tokens of a prompt that
+comes alone when all others are done, whose last chunk is a single one, as a token that is decoded is; or None).
+Records: ``cache_tokens``, ``trace`` (see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the
+trainer's log-probabilities of its tokens; ``unread`` says why there are none), ``reach``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from engine_facts import first
@@ -40,6 +42,10 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     trace = Trace()
     try:
         drive(running, arrivals, MOST_STEPS, trace)
+        if arguments["single"]:
+            alone = _arrival(running, len(arrivals), arguments["single"], response)
+            arrivals.append(replace(alone, at=0, abort_after=None))
+            drive(running, arrivals[-1:], trace.steps + MOST_STEPS, trace)
     finally:
         running.record("trace", trace.plain())
     _trained(running, arrivals, trace)
@@ -49,7 +55,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             "requests": len(arrivals),
             "prompt_tokens": sum(len(one.prompt) for one in arrivals),
             "sampled_tokens": sum(len(answer["token_ids"]) for answer in trace.answers.values()),
-            "longest": max(lengths) + response,
+            "longest": max(len(one.prompt) for one in arrivals) + response,
             "steps": trace.steps,
             "preemptions": trace.preemptions,
             "seconds": trace.seconds,
