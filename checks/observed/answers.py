@@ -17,8 +17,8 @@ ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
 RESTS_ON = {
     "include_stop_str_in_output": ("stop",),
     "min_tokens": ("stop_token_ids", "stop", "logit_bias"),
-    # Where a grammar is at its end, one of the model's ends has to stop the answer.
-    **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids",)),
+    # Where a grammar is at its end, one of the model's ends has to stop the answer; several answers are asked for.
+    **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids", "n")),
 }
 
 

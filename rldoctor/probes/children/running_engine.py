@@ -89,6 +89,21 @@ class RunningEngine:
         """Whether a request may name tokens that are allowed, biased or forbidden: V0 asks its tokenizer for them."""
         return self.generation != "V0" or bool(self.made["tokenizer"])
 
+    def left(self) -> list[str]:
+        """The ids of the requests that are in the engine, as it calls them itself."""
+        engine = self.engine.llm_engine
+        if self.generation == "V1":
+            return [str(name) for name in engine.output_processor.request_states]
+        queues = [queue for s in engine.scheduler for queue in (s.running, s.waiting, s.swapped)]
+        return [str(group.request_id) for queue in queues for group in queue]
+
+    def abort_left(self) -> None:
+        """Aborts them: after an exception the next call would go on with them."""
+        try:
+            self.engine.llm_engine.abort_request(self.left(), internal=True)
+        except TypeError:  # releases in which there is one kind of id
+            self.engine.llm_engine.abort_request(self.left())
+
     def close(self) -> None:
         """Ends the processes of an engine of several ranks: killed, they leave their shared memory behind."""
         executor = first(self.engine, EXECUTORS)

@@ -247,6 +247,7 @@ def _grammar(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         outputs = running.engine.generate(prompts, asked, use_tqdm=False)
     except Exception as error:  # one that has ended over it will say so when it is asked again
         running.record("no_grammars", f"{type(error).__name__}: {error}")
+        running.abort_left()
         return []
     rows = []
     for grammar, output in zip(grammars, outputs):  # noqa: B905 - Python 3.9

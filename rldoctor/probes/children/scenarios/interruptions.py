@@ -45,7 +45,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             reported[place] = _again(running, first_batch, then, place, tidy)
             calls.append(reported[place])
             running.record(name, reported)
-            abort_left(running)
+            running.abort_left()
     running.engine.reset_prefix_cache()
     last = _call(running, then)
     running.record("afterwards", last["ended"] == "answered" and last["token_ids"] == answers)
@@ -60,29 +60,12 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     )
 
 
-def left(running: RunningEngine) -> list[str]:
-    """The ids of the requests that are in the engine."""
-    engine = running.engine.llm_engine
-    if running.generation == "V1":
-        return [str(name) for name in engine.output_processor.request_states]
-    queues = [queue for s in engine.scheduler for queue in (s.running, s.waiting, s.swapped)]
-    return [str(group.request_id) for queue in queues for group in queue]
-
-
-def abort_left(running: RunningEngine) -> None:
-    names = left(running)
-    try:
-        running.engine.llm_engine.abort_request(names, internal=True)  # ids as the engine itself calls them
-    except TypeError:  # releases in which there is one kind of id
-        running.engine.llm_engine.abort_request(names)
-
-
 def _again(running: RunningEngine, interrupted: Batch, then: Batch, place: str, tidy: bool) -> dict[str, Any]:
     """A batch that is interrupted, and the call that comes after it."""
     _interrupt(running, interrupted, place)
-    count = len(left(running))
+    count = len(running.left())
     if tidy:
-        abort_left(running)
+        running.abort_left()
     return {"left": count, **_call(running, then)}
 
 
@@ -117,7 +100,7 @@ def _call(running: RunningEngine, batch: Batch) -> dict[str, Any]:
         outputs = work(*given, **named)
         futile = 0 if outputs else futile + 1
         if futile > FUTILE + batch.response:
-            raise StuckError(f"{futile} steps without an output, {len(left(running))} requests left")
+            raise StuckError(f"{futile} steps without an output, {len(running.left())} requests left")
         return outputs
 
     engine.step = watched
