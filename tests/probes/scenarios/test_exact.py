@@ -29,6 +29,7 @@ from tests.plans import case as planned
 
 RECORDED = Path(__file__).parent / "recorded" / "h200.json.xz"
 CASE = Case(packages=packages(vllm="0.26.0"))
+LINEAR = {"layer_types": ["full_attention", "linear_attention"]}
 
 
 def basis(**options: Any) -> Basis:
@@ -51,11 +52,7 @@ class TestWhere:
             (Case(), basis(), "0.26 and later"),
             (CASE, replace(basis(), environ={"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}), "is not known"),
             (replace(CASE, model=ModelFiles(path="m", config={"num_experts": 8})), basis(), "is not known"),
-            (
-                replace(CASE, model=ModelFiles(path="m", config={"layer_types": ["linear_attention", "full_attention"]})),
-                basis(),
-                "is not known",
-            ),
+            (replace(CASE, model=ModelFiles(path="m", config=LINEAR)), basis(), "is not known"),
             (
                 replace(CASE, model=ModelFiles(path="m", config={"text_config": {"kv_lora_rank": 512}})),
                 basis(),
