@@ -24,7 +24,8 @@ from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import Request, RunningEngine
 from trainer import Trainer, TrainerError
 
-PROMPT_TOKENS = 20
+# Prompts of different lengths: what knows of their tokens has to know where each ends.
+SHORTEST_PROMPT, LONGEST_PROMPT = 12, 28
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 # What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens.
@@ -43,11 +44,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "top_p": {"top_p": 0.7},
     "min_p": {"min_p": 0.2},
     "top_k with top_p": {"temperature": 1.5, "top_k": 8, "top_p": 0.6},
+    # V0 cuts by min_p last, V1 first: of what is at least a fifth as likely as the likeliest both keep all.
+    "min_p with top_p": {"temperature": 2.0, "top_p": 0.99, "min_p": 0.2},
     "allowed_token_ids": {"allowed": 6},
     "bad_words": {"allowed": 6, "forbidden": 2},
     "logit_bias": {"biased": 24},
     "logit_bias above 0": {"allowed": 6, "lifted": True},
-    "logit_bias below 0": {"allowed": 6, "halved": True},
+    "logit_bias below 0": {"allowed": 6, "halved": True, "times": 3},
     "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
     "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
@@ -59,7 +62,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "repetition_penalty below 1": {"allowed": 24, "repetition_penalty": 0.8},
     "top_k 40": {"temperature": 2.0, "top_k": 40},
     "top_p 0.3": {"temperature": 2.0, "top_p": 0.3},
-    "temperature 0.2": {"temperature": 0.2},
+    # Where nearly all is the likeliest token, 0.3 in place of 0.2 takes as many.
+    "temperature 0.2": {"temperature": 0.2, "times": 3},
     "top_p 0.95": {"temperature": 2.0, "top_p": 0.95},
     "min_p 0.05": {"temperature": 2.0, "min_p": 0.05},
     # What parameters do beside each other: where one cuts what another has not changed yet, or is not looked at. That a
@@ -91,7 +95,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         return
     running.record("trainer", trainer.facts())
     asked = _requests(running, arguments)
-    prompts = {name: running.prompt(PROMPT_TOKENS, salt=300 + n) for n, name in enumerate(asked)}
+    lengths = range(SHORTEST_PROMPT, LONGEST_PROMPT + 1)
+    prompts = {name: running.prompt(lengths[n % len(lengths)], salt=300 + n) for n, name in enumerate(asked)}
     given = {name: (prompts[name], {k: v for k, v in one.items() if k != "ruled_out"}) for name, one in asked.items()}
     rows = [row for part in _batches(given, arguments["apart"]) for row in running.generate(part)]
     kinds: dict[str, dict[str, Any]] = {}
@@ -141,7 +146,7 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             given["max_tokens"] = shortest + (turn * 7 + number * 5) % (longest - shortest + 1)
             # The last ones go on for long, so that their rows move as others end, and none comes after them.
             if round_ == arguments["each"] - 1:
-                given["max_tokens"] = min(given["max_tokens"] + arguments["more"], running.limit - PROMPT_TOKENS)
+                given["max_tokens"] = min(given["max_tokens"] + arguments["more"], running.limit - LONGEST_PROMPT)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
             # vLLM lets a greedy request ask for one.
             given["n"] = 1 + turn % 2 if given["temperature"] else 1
