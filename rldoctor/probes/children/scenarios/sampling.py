@@ -42,6 +42,7 @@ SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 +
 SEEDED_TOKENS = 12
 # As many rows move as requests end so soon; their seeds are none of those.
 MOVED, SOONER, LATER_SEEDS = 3, 3, 1000
+BETWEEN = 48
 SEEDED = {"temperature": SHARPER, "max_tokens": SEEDED_TOKENS, "ignore_eos": True}
 SIBLINGS = 3
 # Long completions of one prompt.
@@ -304,7 +305,8 @@ def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[
 
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
     """The same requests with seeds of their own three times: then in another order, at last beside one without. Others
-    that end sooner stand behind them the first time, and before them the second time, when rows move."""
+    that end sooner stand behind them the first time, and before them the second time, when rows move. In between come
+    as many others as a count of requests might tell apart."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
     sooner = {f"sooner {n}": {"seed": LATER_SEEDS + n, "max_tokens": SOONER} for n in range(MOVED)}
     first = {f"seed {seed}": {"seed": seed} for seed in SEEDS}
@@ -315,6 +317,8 @@ def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
         for row in _in_parts(running, asked):
             if row["request"] in first:
                 rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
+        if batch == 0:
+            running.generate({f"between {n}": (prompt, {"max_tokens": 1}) for n in range(BETWEEN)})
     return rows
 
 
