@@ -194,6 +194,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
         short = beyond_the_budget(trace, engine)
         lost = [name for name in unscheduled(trace) if name not in short]
         reported = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
+        if gone_on := records(job).get("gone_on"):
+            reported.append(f"an aborted request of several completions: {gone_on} of them go on")
         if reported and not told:
             told = True
             what = f"requests of a single caller: {len(reported)} faults in {len(trace['answers'])} requests"

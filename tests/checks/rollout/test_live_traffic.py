@@ -212,3 +212,12 @@ def test_what_is_no_bookkeeping_or_is_known_better_is_left_to_others() -> None:
         failed("AssertionError", "vllm/core/scheduler.py:702", explained=["RLD201"]),
     ):
         assert findings(engine_internal.check, reported) == ()
+
+
+def test_completions_that_outlive_their_request() -> None:
+    """Its first completion was aborted, the others were not."""
+    on = job({"request 0": answer([1, 2])})
+    assert not judge_one(engine_internal.check, case(on, None)).findings
+    on["records"]["gone_on"] = 1
+    (finding,) = judge_one(engine_internal.check, case(on, None)).findings
+    assert any("an aborted request of several completions: 1 of them go on" in one.text for one in finding.evidence)

@@ -4,7 +4,8 @@ in mid-flight.
 Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plans), ``single`` (tokens of a prompt that
 comes alone when all others are done, whose last chunk is a single one, as a token that is decoded is; or None).
 Records: ``cache_tokens``, ``trace`` (see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the
-trainer's log-probabilities of its tokens; ``unread`` says why there are none), ``reach``."""
+trainer's log-probabilities of its tokens; ``unread`` says why there are none), ``gone_on`` (completions of an aborted
+request of several that the engine still holds some steps later; None where it does not tell), ``reach``."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from engine_facts import first
 from running_engine import CACHES, RunningEngine
-from traffic import Arrival, Trace, drive
+from traffic import SCHEDULERS, Arrival, Trace, drive
 from trainer import Trainer, TrainerError
 
 # Steps between two arrivals: short enough that prefill and decode share steps, and that the first are still there when
@@ -30,6 +31,8 @@ MOST_REQUESTS = 64
 TOPS = 5
 # A scheduler that cannot place a request takes empty steps for ever.
 MOST_STEPS = 2_000
+# Tokens of a request behind an aborted one.
+BEHIND = 4
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -49,6 +52,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     finally:
         running.record("trace", trace.plain())
     _trained(running, arrivals, trace)
+    running.record("gone_on", _gone_on(running, response))
     running.record(
         "reach",
         {
@@ -61,6 +65,20 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             "seconds": trace.seconds,
         },
     )
+
+
+def _gone_on(running: RunningEngine, response: int) -> int | None:
+    """The engine's front knows no more of what it aborted; its core may."""
+    scheduler = first(running.engine, SCHEDULERS)
+    requests = getattr(scheduler, "requests", None)
+    if requests is None:
+        return None
+    given = {"temperature": 1.0, "max_tokens": response, "ignore_eos": True}
+    group, behind = (running.prompt(running.block, salt=90 + n) for n in range(2))
+    drive(running, [Arrival("group", group, {**given, "n": 2}, abort_after=1)], MOST_STEPS)
+    # What was under way has its steps to end.
+    drive(running, [Arrival("behind", behind, {**given, "max_tokens": min(response, BEHIND)})], MOST_STEPS)
+    return len(requests)
 
 
 def _trained(running: RunningEngine, arrivals: list[Arrival], trace: Trace) -> None:
