@@ -46,6 +46,6 @@ agreement = Scenario(
     program=Path(__file__).parents[1] / "children" / "scenarios" / "agreement.py",
     runs=_runs,
     reads=("plan", "model"),
-    seconds=4.0,
+    seconds=2.0,
     vocabulary_seconds=10.0,
 )

@@ -57,6 +57,6 @@ mixed = Scenario(
     program=Path(__file__).parents[1] / "children" / "scenarios" / "mixed.py",
     runs=_runs,
     reads=("plan", "model"),
-    seconds=5.5,
+    seconds=8.5,
     vocabulary_seconds=50.0,
 )

@@ -40,6 +40,6 @@ sampling = Scenario(
     program=Path(__file__).parents[1] / "children" / "scenarios" / "sampling.py",
     runs=_runs,
     reads=("plan", "model"),
-    seconds=6.0,
+    seconds=13.0,
     vocabulary_seconds=55.0,
 )
