@@ -70,9 +70,11 @@ def records(case: Case, name: str) -> dict[str, Any]:
 def test_what_is_recorded_of_a_healthy_engine(healthy: Case) -> None:
     reported = records(healthy, "agreement")
     assert reported["trainer"]["dtype"] == reported["engine"]["dtype"] == "float32"
-    assert [row["prompt_tokens"] for row in reported["plain"]] == [16, 159, 288, 449, 575, 736, 736, 1024, 1024]
+    lengths = [16, 159, 288, 449, 575, 736, 736, 1024, 1024]
+    # Behind them those that ask for the sampled tokens' own log-probabilities alone.
+    assert [row["prompt_tokens"] for row in reported["plain"]] == [*lengths, 16, 24, 32]
     # One answer is longer, to see what decoding does later on; the last prompt has two completions.
-    for row, length in zip(reported["plain"], (128, *[16] * 8), strict=True):
+    for row, length in zip(reported["plain"], (128, *[16] * 11), strict=True):
         assert len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == length
     assert set(reported["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
     reported = records(healthy, "weights")
