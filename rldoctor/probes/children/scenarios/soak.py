@@ -35,6 +35,8 @@ FIXED: dict[str, dict[str, Any]] = {
     "greedy 2": {"temperature": 0.0, "max_tokens": FIXED_TOKENS - 3},
     "greedy 3": {"temperature": 0.0, "max_tokens": FIXED_TOKENS - 6},
     "seeded": {"seed": 11},
+    # Nothing but the token that stops it.
+    "stopped": {"temperature": 0.0, "allowed_token_ids": [5], "stop_token_ids": [5]},
     "aborted": {"temperature": 0.0},
     "drawn 1": {},
     "drawn 2": {},
@@ -162,6 +164,7 @@ def _fixed(running: RunningEngine) -> dict[str, Any]:
             abort_after=FIXED_ABORTED if name == "aborted" else None,
         )
         for place, (name, asked) in enumerate(FIXED.items())
+        if running.steerable or "allowed_token_ids" not in asked
     ]
     return drive(running, arrivals).plain()
 
