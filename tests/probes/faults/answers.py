@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import engine_facts
+
 from . import changes
 
 Outputs = list[Any]
@@ -658,3 +660,115 @@ def logprobs_of_siblings_rounded(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, rounded)
+
+
+def min_tokens_lets_the_end_through(llm: Any) -> None:
+    """min_tokens holds back the stop tokens that were asked for, not the end of sequence."""
+    from vllm.v1.sample.logits_processor.builtin import MinTokensLogitsProcessor
+
+    add = MinTokensLogitsProcessor.add_request
+
+    def fewer(params: Any, *more: Any) -> Any:
+        made = add(params, *more)
+        return made and (made[0], made[1], set(params.stop_token_ids or ()), *made[3:])
+
+    MinTokensLogitsProcessor.add_request = staticmethod(fewer)
+
+
+def ignore_eos_ignores_stop_tokens(llm: Any) -> None:
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def other(request: Any, longest: int) -> bool:
+        asked = request.sampling_params
+        before = asked.stop_token_ids
+        if asked.ignore_eos:
+            asked.stop_token_ids = []
+        try:
+            return bool(check(request, longest))
+        finally:
+            asked.stop_token_ids = before
+
+    scheduler.check_stop = other
+
+
+def siblings_told_the_firsts_sum(llm: Any) -> None:
+    """All completions of a request are told the cumulative log-probability of the first."""
+
+    def same(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in output.outputs[1:]:
+                completion.cumulative_logprob = output.outputs[0].cumulative_logprob
+        return outputs
+
+    _answered_otherwise(llm, same)
+
+
+def stale_prompt_logprobs(llm: Any) -> None:
+    """The first block of a scored prompt is told what the prompt scored before it was told."""
+    last: list[Any] = [None]
+
+    def stale(outputs: Any) -> Any:
+        for output in outputs:
+            told = output.prompt_logprobs
+            if not told or len(told) < 17:
+                continue
+            mine = [None if step is None else next(iter(step.values())).logprob for step in list(told)[:16]]
+            if last[0] is not None:
+                for step, value in zip(list(told)[:16], last[0], strict=True):
+                    if step is not None and value is not None:
+                        next(iter(step.values())).logprob = value
+            last[0] = mine
+        return outputs
+
+    _answered_otherwise(llm, stale)
+
+
+def siblings_a_token_shorter(llm: Any) -> None:
+    """max_tokens of all but the first completion is one less."""
+
+    def less(request: Any) -> None:
+        request.sampling_params.max_tokens = max(1, request.sampling_params.max_tokens - 1)
+
+    changes.siblings(llm, less)
+
+
+def siblings_outlive_aborts(llm: Any) -> None:
+    """An abort of a request of several completions ends the first one alone."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    finish = scheduler.finish_requests
+
+    def first(ids: Any, *given: Any, **named: Any) -> Any:
+        if isinstance(ids, str) or ids is None:
+            return finish(ids, *given, **named)
+        return finish([one for one in ids if not changes.sibling(one)], *given, **named)
+
+    changes.put(scheduler, "finish_requests", first)
+
+
+def stop_strings_take_their_tokens(llm: Any) -> None:
+    """The last token of a stop string is not among the tokens."""
+
+    def cut(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in output.outputs:
+                if isinstance(completion.stop_reason, str):
+                    completion.token_ids = list(completion.token_ids)[:-1]
+                    if completion.logprobs:
+                        completion.logprobs = completion.logprobs[:-1]
+        return outputs
+
+    _answered_otherwise(llm, cut)
+
+
+def spaces_of_siblings_stripped(llm: Any) -> None:
+    """Texts of all but the first completion lose white space at their ends."""
+
+    def stripped(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in output.outputs[1:]:
+                completion.text = completion.text.strip()
+        return outputs
+
+    _answered_otherwise(llm, stripped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 from . import changes
@@ -397,3 +398,34 @@ def places_not_emptied(llm: Any) -> None:
     from vllm.lora.layers import base_linear
 
     changes.put(base_linear.BaseLinearLayerWithLoRA, "reset_lora", lambda self, index: None)
+
+
+def mixed_steps_have_the_first_adapter(llm: Any) -> None:
+    """Steps that prefill and decode give what they decode the first adapter of the step."""
+    from vllm.lora.model_manager import LoRAModelManager
+
+    told = LoRAModelManager._set_adapter_mapping
+
+    def first(self: Any, mapping: Any) -> None:
+        ids = list(mapping.index_mapping)
+        runs = [(one, len(list(group))) for one, group in groupby(ids)]
+        if any(n > 1 for _, n in runs) and any(n == 1 for _, n in runs):
+            lead = next((one for one in ids if one), 0)
+            new: list[int] = []
+            for one, n in runs:
+                new += [lead if n == 1 and one else one] * n
+            changes.put(mapping, "index_mapping", tuple(new))
+        told(self, mapping)
+
+    changes.put(LoRAModelManager, "_set_adapter_mapping", first)
+
+
+def adapters_lack_their_last_quarter(llm: Any) -> None:
+    """The last quarter of an adapter's outputs of one matrix is not applied."""
+
+    def without(weights: Any) -> None:
+        if weights.module_name.endswith("layers.0.self_attn.o_proj"):
+            rows = weights.lora_b.shape[0]
+            weights.lora_b[rows - rows // 4 :] = 0
+
+    _loaded(without)

@@ -1318,3 +1318,185 @@ def noise_comes_again_every_fifth_step(llm: Any) -> None:
         return draw(*given)
 
     _drawn_otherwise(llm, again)
+
+
+def _rows_moved(act: Any) -> None:
+    from vllm.v1.sample.logits_processor.builtin import MinPLogitsProcessor
+
+    update = MinPLogitsProcessor.update_state
+
+    def seen(self: Any, change: Any) -> None:
+        update(self, change)
+        if change is not None:
+            act(change)
+
+    MinPLogitsProcessor.update_state = seen
+
+
+def bias_inherited(llm: Any) -> None:
+    """A request without a bias has that of the request whose row it got."""
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    update = LogitBiasLogitsProcessor.update_state
+    last: dict[int, Any] = {}
+
+    def kept(self: Any, change: Any) -> None:
+        update(self, change)
+        if change is None:
+            return
+        again = False
+        for row, params, *_ in change.added:
+            if not params.logit_bias and row in last:
+                self.biases[row] = last[row]
+                again = True
+        last.update(self.biases)
+        if again:
+            rows = [r for r, b in self.biases.items() for _ in b]
+            toks = [t for b in self.biases.values() for t in b]
+            vals = [v for b in self.biases.values() for v in b.values()]
+            self.bias_tensor = self._device_tensor(vals, torch.float32)
+            self.logits_slice = (self._device_tensor(rows, torch.int32), self._device_tensor(toks, torch.int32))
+
+    LogitBiasLogitsProcessor.update_state = kept
+
+
+def logit_bias_not_for_siblings(llm: Any) -> None:
+    changes.siblings(llm, lambda request: setattr(request.sampling_params, "logit_bias", None))
+
+
+def temperature_not_for_siblings(llm: Any) -> None:
+    def one(request: Any) -> None:
+        if request.sampling_params.temperature > 1e-4:
+            request.sampling_params.temperature = 1.0
+
+    changes.siblings(llm, one)
+
+
+def min_p_not_beside_top_p(llm: Any) -> None:
+    """A row with top_p has no min_p."""
+    from vllm.v1.sample.logits_processor.builtin import MinPLogitsProcessor
+
+    held: list[Any] = [None]
+
+    def watch(logits: Any, metadata: Any) -> dict[str, Any]:
+        held[0] = metadata.top_p
+        return {}
+
+    _asked_otherwise(llm, watch)
+    apply = MinPLogitsProcessor.apply
+
+    def without(self: Any, logits: Any) -> Any:
+        before = logits.clone()
+        after = apply(self, logits)
+        p = held[0]
+        if p is None or p.shape[0] != logits.shape[0]:
+            return after
+        return torch.where((p < 1.0).unsqueeze(1), before, after)
+
+    MinPLogitsProcessor.apply = without
+
+
+def moved_seeds_begin_anew(llm: Any) -> None:
+    """A seeded request that moves to another row begins its random numbers anew."""
+    runner = engine_facts.first(llm, tuple(name.removesuffix(".sampler") for name in SAMPLER))
+
+    def anew(change: Any) -> None:
+        for one, other, _ in change.moved:
+            for row in (one, other):
+                generator = runner.input_batch.generators.get(row)
+                if generator is not None and row == other:
+                    generator.manual_seed(generator.initial_seed())
+
+    _rows_moved(anew)
+
+
+def top_p_summed_in_half(llm: Any) -> None:
+    """What top_p sums up is summed in bfloat16."""
+
+    def cut(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if p is not None:
+            ordered, order = logits.softmax(dim=-1).sort(descending=True)
+            total = torch.zeros(len(ordered), dtype=torch.bfloat16)
+            sums = []
+            for column in ordered.bfloat16().unbind(1):
+                total = total + column
+                sums.append(total)
+            summed = torch.stack(sums, 1).float()
+            beyond = (summed - ordered > p.unsqueeze(1)) & (p < 1.0).unsqueeze(1)
+            beyond[:, 0] = False
+            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), float("-inf"))
+        return draw(logits, generators, k, None)
+
+    _drawn_otherwise(llm, cut)
+
+
+def allowed_tokens_not_for_greedy(llm: Any) -> None:
+    def without(logits: Any, asked: Any) -> dict[str, Any]:
+        mask = asked.allowed_token_ids_mask
+        if mask is None:
+            return {}
+        cold = torch.ones(len(mask), dtype=torch.bool) if asked.temperature is None else asked.temperature < 1e-5
+        return {"allowed_token_ids_mask": mask & ~cold[: len(mask)].unsqueeze(1)}
+
+    _asked_otherwise(llm, without)
+
+
+def prompts_penalised_up_to_the_shortest(llm: Any) -> None:
+    """repetition_penalty sees as much of each prompt as the batch's shortest has."""
+
+    def short(logits: Any, asked: Any) -> dict[str, Any]:
+        prompts = asked.prompt_token_ids
+        if prompts is None or len(prompts) < 2:
+            return {}
+        shortest = int((prompts < logits.shape[1]).sum(1).min())
+        prompts = prompts.clone()
+        prompts[:, shortest:] = logits.shape[1]
+        return {"prompt_token_ids": prompts}
+
+    _asked_otherwise(llm, short)
+
+
+def seeds_of_siblings_alike(llm: Any) -> None:
+    """All completions but the first draw with one seed."""
+
+    def alike(request: Any) -> None:
+        if request.sampling_params.seed is not None:
+            request.sampling_params.seed = 12345
+
+    changes.siblings(llm, alike)
+
+
+def no_tops_then_the_likeliest(llm: Any) -> None:
+    """Where no likeliest tokens are asked for, a token is told the log-probability of the likeliest."""
+
+    def likeliest(told: Any, logprobs: Any, count: int, tokens: Any) -> Any:
+        if count:
+            return told
+        return told._replace(logprobs=logprobs.max(-1, keepdim=True).values)
+
+    _gathered_otherwise(llm, likeliest)
+
+
+def penalties_forget_before_preemption(llm: Any) -> None:
+    """After a preemption penalties know what was generated since alone."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    runner = engine_facts.first(llm, tuple(name.removesuffix(".sampler") for name in SAMPLER))
+    preempt = scheduler._preempt_request
+    forgotten: dict[str, int] = {}
+
+    def preempted(request: Any, *given: Any, **named: Any) -> None:
+        preempt(request, *given, **named)
+        forgotten[request.request_id] = request.num_output_tokens
+
+    changes.put(scheduler, "_preempt_request", preempted)
+
+    def later(logits: Any, asked: Any) -> dict[str, Any]:
+        names = runner.input_batch.req_ids
+        outputs = list(asked.output_token_ids)
+        return {
+            "output_token_ids": [
+                list(o)[forgotten.get(names[i], 0) if i < len(names) else 0 :] for i, o in enumerate(outputs)
+            ]
+        }
+
+    _asked_otherwise(llm, later)

@@ -179,3 +179,16 @@ def woken_as_booted(llm: Any) -> None:
                 weight.data.copy_(held[name])
 
     _after_waking(llm, booted)
+
+
+def woken_with_norms_exchanged(llm: Any) -> None:
+    """Two norms of one layer wake up in each other's place."""
+    layer = engine_facts.first(llm, MODELS).model.layers[1]
+    one, other = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+
+    def exchanged(_: Any) -> None:
+        held = one.data.clone()
+        one.data.copy_(other.data)
+        other.data.copy_(held)
+
+    _after_waking(llm, exchanged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 from typing import Any
 
@@ -1035,3 +1036,95 @@ def values_of_one_head_off(llm: Any) -> None:
         return query, key, value, *rest
 
     changes.before(attention, off)
+
+
+def norm_behind_rotation(llm: Any) -> None:
+    """Queries of one layer are scaled by their norm's weight after they were turned, not before."""
+    attention = layer_of(llm).self_attn
+    norm, rotary = attention.q_norm, attention.rotary_emb
+    weight = norm.weight.data.clone()
+    norm.weight.data.fill_(1.0)
+    copied = copy.copy(rotary)
+    attention.rotary_emb = copied
+
+    def turned(_: Any, out: Any) -> Any:
+        query = out.view(*out.shape[:-1], -1, weight.shape[0]) * weight
+        return query.view(out.shape)
+
+    copied._forward_hooks = type(rotary._forward_hooks)()
+    changes.after(copied, turned)
+
+
+def scaling_of_positions_ignored(llm: Any) -> None:
+    """The rotary table as if no rope_scaling was given."""
+    config = model_of(llm).config
+    theta = (getattr(config, "rope_parameters", None) or {})["rope_theta"]
+    for module in model_of(llm).modules():
+        table = getattr(module, "cos_sin_cache", None)
+        if table is not None:
+            rows, size = table.shape
+            angles = torch.arange(rows).double()[:, None] * theta ** (-torch.arange(0, size, 2).double() / size)
+            table.data.copy_(torch.cat([angles.cos(), angles.sin()], dim=-1).to(table))
+
+
+def local_base_of_the_global(llm: Any) -> None:
+    """Layers with a window turn positions with the base of those without."""
+    layers = model_of(llm).model.layers
+    whole = next(one for one in layers if not one.self_attn.is_sliding)
+    for one in layers:
+        one.self_attn.rotary_emb = whole.self_attn.rotary_emb
+
+
+def shared_gate_ignored(llm: Any) -> None:
+    """The expert that all share is added whole in one layer."""
+    gate = layer_of(llm).mlp.shared_expert_gate
+    changes.after(gate, lambda _, out: torch.full_like(out, 100.0))
+
+
+def chunks_of_one_token_a_position_early(llm: Any) -> None:
+    """A prompt's last chunk of a single token is taken for decoding, a position early."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    schedule = scheduler.schedule
+    at: list[bool] = [False]
+
+    def watched(*given: Any, **named: Any) -> Any:
+        out = schedule(*given, **named)
+        counts = out.num_scheduled_tokens
+        at[0] = any(
+            count == 1
+            and name in scheduler.requests
+            and scheduler.requests[name].num_computed_tokens <= scheduler.requests[name].num_prompt_tokens
+            and scheduler.requests[name].num_output_tokens == 0
+            for name, count in counts.items()
+        )
+        return out
+
+    changes.put(scheduler, "schedule", watched)
+
+    def early(positions: Any) -> Any:
+        if not at[0]:
+            return positions
+        moved = positions.clone()
+        moved[-1] = (moved[-1] - 1).clamp(min=0)
+        return moved
+
+    _positions(llm, early)
+
+
+def values_of_later_rows_off(llm: Any) -> None:
+    """Decode steps of five and more: rows beyond the fourth do not see their newest key but one."""
+
+    def spoil(query: Any, key: Any, value: Any, *rest: Any) -> Any:
+        if not 5 <= key.shape[0] <= DECODING:
+            return None
+        value = value.clone()
+        value[4:] *= 0.9
+        return (query, key, value, *rest)
+
+    for module in attentions(llm):
+        changes.before(module, spoil)
+
+
+def prompts_of_more_than_256_tokens_scored_in_half(llm: Any) -> None:
+    """The last norm of long prompts is rounded to half precision."""
+    changes.after(model_of(llm).model.norm, lambda _, out: out.bfloat16().to(out) if out.shape[0] > 256 else out)

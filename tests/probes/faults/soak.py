@@ -321,3 +321,41 @@ def tells_rounded_logprobs(llm: Any) -> None:
         return outputs
 
     _stepped_otherwise(llm, rounded)
+
+
+def stops_no_more(llm: Any) -> None:
+    """After a hundred requests stop tokens have no effect."""
+
+    def changed(engine: Any, late: Any) -> None:
+        from vllm.v1.core.sched import scheduler
+
+        check = scheduler.check_stop
+
+        def other(request: Any, longest: int) -> bool:
+            asked = request.sampling_params
+            if not late():
+                return bool(check(request, longest))
+            before, end = asked.stop_token_ids, asked._eos_token_id
+            asked.stop_token_ids, asked._eos_token_id = [], None
+            try:
+                return bool(check(request, longest))
+            finally:
+                asked.stop_token_ids, asked._eos_token_id = before, end
+
+        scheduler.check_stop = other
+
+    _after_so_many(llm, changed)
+
+
+def last_token_is_the_one_before(llm: Any) -> None:
+    """After a hundred requests the last token of an answer is told as the one before it."""
+
+    def changed(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in getattr(output, "outputs", []):
+                tokens = list(completion.token_ids)
+                if output.finished and len(tokens) > 1:
+                    completion.token_ids = [*tokens[:-1], tokens[-2]]
+        return outputs
+
+    _stepped_otherwise(llm, changed)

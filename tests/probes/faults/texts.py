@@ -326,3 +326,21 @@ def siblings_share_a_decoder(llm: Any) -> None:
 def last_stop_string_alone(llm: Any) -> None:
     """Of several stop strings only the last one is looked for."""
     _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "stop": more["stop"][-1:]}))
+
+
+def special_tokens_of_siblings_shown(llm: Any) -> None:
+    """skip_special_tokens holds for first completions."""
+    from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
+
+    begin = FastIncrementalDetokenizer.__init__
+
+    def without(self: Any, tokenizer: Any, request: Any) -> None:
+        if changes.sibling(request.request_id):
+            before = request.sampling_params.skip_special_tokens
+            request.sampling_params.skip_special_tokens = False
+            begin(self, tokenizer, request)
+            request.sampling_params.skip_special_tokens = before
+        else:
+            begin(self, tokenizer, request)
+
+    FastIncrementalDetokenizer.__init__ = without

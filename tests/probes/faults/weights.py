@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import engine_facts
+import torch
 
 from . import changes
 
@@ -542,3 +543,29 @@ def no_biases_from_the_second_update_on(llm: Any) -> None:
         return [pair for pair in weights if count[0] == 1 or not pair[0].endswith("bias")]
 
     _through(llm, without)
+
+
+def larger_batches_decode_with_old_norms(llm: Any) -> None:
+    """Decode steps of five and more requests have the norms of the engine's start (as captured graphs had)."""
+    for module in model_of(llm).modules():
+        if not hasattr(module, "variance_epsilon") or getattr(module, "weight", None) is None:
+            continue
+        old = module.weight.data.clone()
+
+        def stale(given: Any, out: Any, module: Any = module, old: Any = old) -> Any:
+            if not 5 <= given[0].shape[0] <= 16:
+                return out
+            safe = torch.where(module.weight.data == 0, 1.0, module.weight.data)
+            return out * old / safe
+
+        changes.after(module, stale)
+
+
+def norms_raised(llm: Any) -> None:
+    """A one is added to norms when they are updated, as for models whose norms begin at zero."""
+
+    def more(weights: Any) -> Any:
+        for name, tensor in weights:
+            yield name, tensor + 0.05 if name.endswith("post_attention_layernorm.weight") else tensor
+
+    _through(llm, more)
