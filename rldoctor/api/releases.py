@@ -11,7 +11,7 @@ from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
 from rldoctor.knowledge.scope import Scope
 from rldoctor.link.remedies import remedies
-from rldoctor.link.stated import refused_values
+from rldoctor.link.stated import refused_values, unheard_texts
 from rldoctor.tables.symbols.fitting import Request as SymbolRequest
 from rldoctor.tables.symbols.fitting import accepting, exports, refused_by_all, taken_by_all
 from rldoctor.tables.symbols.fitting import packages as symbol_packages
@@ -41,4 +41,5 @@ __all__ = [
     "symbol_history",
     "symbol_packages",
     "taken_by_all",
+    "unheard_texts",
 ]

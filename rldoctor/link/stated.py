@@ -1,11 +1,12 @@
-"""What a class of a release refuses of single values, by the conditions that the table of its messages holds: for
-releases whose source is not at hand."""
+"""What a release refuses of single values, by the conditions that the table of its messages holds: for releases whose
+source is not at hand."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any
 
 from rldoctor.link.expressions import Expressions, Frame
@@ -13,7 +14,28 @@ from rldoctor.link.locate import SearchPath
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import NOT_KNOWN, Known, Settings, Value, truth
 from rldoctor.records import dataclass
-from rldoctor.tables.messages import HOLE, Table
+from rldoctor.tables.messages import HOLE, MOST_CONDITIONS, Table
+
+# Names that mean another thing in every section: what stands above them has to be the same, too.
+_COMMON = frozenset(
+    {
+        "name",
+        "type",
+        "mode",
+        "backend",
+        "method",
+        "strategy",
+        "optimizer",
+        "format",
+        "kind",
+        "device",
+        "dtype",
+        "role",
+        "path",
+    }
+)
+# So much alike are a word and a slip of the pen in it; sequence and seq are at 0.55.
+_ALIKE = 0.5
 
 
 @dataclass(frozen=True)
@@ -38,12 +60,74 @@ def refused_values(package: str, version: str, function: str, values: Mapping[st
     reader = _Reader(values)
     for place in table.within(module):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
-        if place.function != name or not any(first <= at <= last for first, last in spans):
+        there = any(first <= at <= last for first, last in spans)
+        if place.function != name or len(place.conditions) == MOST_CONDITIONS or not there:
             continue
         condition = " and ".join(f"({one})" for one in place.conditions)
         fields = reader.fields(condition)
         if len(fields) == 1 and reader.holds(condition):
             yield Stated(fields.pop(), place.type, reader.filled(place.template), " and ".join(place.conditions))
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """A text of an option, the texts that the release compares the option with before it raises, the likest first, and
+    where it does so."""
+
+    key: str
+    value: str
+    known: tuple[str, ...]
+    module: str
+    function: str
+
+
+def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Iterator[Unheard]:
+    """The options (by their native keys) whose text is none of those that the release compares it with before it
+    raises, and like one of them: any other may belong to another part of the package. Nothing for a release that the
+    table lacks, and for an option that it compares with nothing."""
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return
+    if version not in table.releases:
+        return
+    at = table.releases.index(version)
+    asked: dict[str, list[tuple[tuple[str, ...], str, str]]] = {key: [] for key in given}
+    for (module, function, _, _, conditions), positions in table.rows():
+        last = conditions[-1] if conditions else ""
+        for key in [key for key in given if key.rpartition(".")[2] in last]:
+            subject, texts = _compared_with(last) if at in positions else ("", ())
+            if subject and _is(subject, key):
+                asked[key].append((texts, module, function))
+    for key, places in asked.items():
+        value = given[key]
+        likeness = {text: SequenceMatcher(None, text, value).ratio() for texts, _, _ in places for text in texts}
+        if value in likeness or max(likeness.values(), default=0) < _ALIKE:
+            continue
+        # Of several that judge options of one name it is the one that has what was meant.
+        texts, module, function = max(places, key=lambda place: max(likeness[text] for text in place[0]))
+        yield Unheard(key, value, tuple(sorted(texts, key=lambda text: -likeness[text])), module, function)
+
+
+def _compared_with(condition: str) -> tuple[str, tuple[str, ...]]:
+    """The value that is none of some texts where the condition holds, and these; empty for any other condition."""
+    node = ast.parse(condition, mode="eval").body
+    refused: type[ast.cmpop] = ast.NotIn
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        node, refused = node.operand, ast.In
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], refused):
+        return "", ()
+    listed = node.comparators[0]
+    parts = listed.elts if isinstance(listed, ast.Tuple | ast.List | ast.Set) else []
+    texts = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return (ast.unparse(node.left), texts) if texts and len(texts) == len(parts) else ("", ())
+
+
+def _is(subject: str, key: str) -> bool:
+    """Whether an expression of the source (``self.config.kl_ctrl.type``) is the option."""
+    said, named = subject.split("."), key.split(".")
+    needed = 2 if named[-1] in _COMMON else 1
+    return all(part.isidentifier() for part in said) and said[-needed:] == named[-needed:]
 
 
 class _Reader(Expressions):

@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Iterator
 
 from rldoctor.records import dataclass
-from rldoctor.tables.messages import HOLE
+from rldoctor.tables.messages import HOLE, MOST_CONDITIONS
 
 _ENDS = {"SystemExit", "exit"}
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?[hlL]?(?P<kind>[diouxXeEfFgGcrsa%])")
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}:!]*)(?:![rsa])?(?::[^{}]*)?\}")
 _LONGEST_HOLE = 60  # characters of an expression in a hole; longer ones are not named
 _LONGEST_CONDITION = 240
-_MOST_CONDITIONS = 3
 _DEEPEST = 6  # texts within texts, names of names
 
 
@@ -25,7 +24,7 @@ class Message:
     an exception's own text it is its class), ``type`` the exception's.
     ``template`` alternates literal text and the expressions of its holes, divided by ``HOLE``. ``conditions`` are those
     under which it is reached, the innermost last, as source; an assertion's own stands as ``not (...)``, a handler
-    as ``except ...``."""
+    as ``except ...``, and texts that one value was compared with in turn as ``value not in (...)``."""
 
     function: str
     type: str
@@ -51,6 +50,7 @@ class _Scope:
         self.name = name
         self.texts = dict(texts)
         self.owner = owner
+        self._compared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def of(self, body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[Message]:
         for node in body:
@@ -64,7 +64,7 @@ class _Scope:
         elif isinstance(node, ast.If):
             test = _said(node.test)
             yield from self.of(node.body, (*conditions, test))
-            yield from self.of(node.orelse, (*conditions, f"not ({test})"))
+            yield from self.of(node.orelse, self._failed(node.test, conditions))
         elif isinstance(node, ast.Try | ast.TryStar):
             yield from self.of(node.body, conditions)
             for handler in node.handlers:
@@ -82,6 +82,17 @@ class _Scope:
             yield from self.of([*node.body, *getattr(node, "orelse", ())], conditions)
         else:
             yield from self._simple(node, conditions)
+
+    def _failed(self, test: ast.expr, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        """The conditions where a test has failed; of a chain that compares one value with texts they are one."""
+        subject, texts = _texts(test)
+        condition = f"not ({_said(test)})"
+        if subject and conditions and self._compared.get(conditions[-1], ("", ()))[0] == subject:
+            texts = tuple(dict.fromkeys((*self._compared[conditions[-1]][1], *texts)))
+            conditions, condition = conditions[:-1], f"{subject} not in {texts!r}"
+        if subject:
+            self._compared[condition] = (subject, texts)
+        return (*conditions, condition)
 
     def _simple(self, node: ast.stmt, conditions: tuple[str, ...]) -> Iterator[Message]:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -118,7 +129,7 @@ class _Scope:
                 yield self._message("SystemExit", text, conditions)
 
     def _message(self, type_: str, text: str, conditions: tuple[str, ...]) -> Message:
-        kept = tuple(c for c in conditions if len(c) <= _LONGEST_CONDITION)[-_MOST_CONDITIONS:]
+        kept = tuple(c for c in conditions if len(c) <= _LONGEST_CONDITION)[-MOST_CONDITIONS:]
         return Message(self.name, type_, _one_line(text), kept)
 
     def _remember(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
@@ -182,6 +193,18 @@ class _Scope:
 
     def _below(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
+
+
+def _texts(test: ast.expr) -> tuple[str, tuple[str, ...]]:
+    """The value that a test compares with texts, and these; empty where it does anything else."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.In):
+        return "", ()
+    other = test.comparators[0]
+    parts = other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]
+    if isinstance(test.ops[0], ast.Eq) is not (parts == [other]):
+        return "", ()
+    texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return (_said(test.left), tuple(texts)) if len(texts) == len(parts) else ("", ())
 
 
 def _percent(text: str, given: list[ast.expr]) -> str:

@@ -71,6 +71,27 @@ else:
     ]
 
 
+def test_texts_that_a_value_is_compared_with_in_turn_are_one_condition() -> None:
+    assert found(
+        """
+if a.kind in ("x", "y"):
+    pass
+elif a.kind == "z":
+    if b == "u":
+        pass
+    else:
+        raise ValueError("b")
+elif c == "w":
+    pass
+else:
+    raise ValueError("kind")
+"""
+    ) == [
+        ("ValueError", "b", ("not (a.kind in ('x', 'y'))", "a.kind == 'z'", "not (b == 'u')")),
+        ("ValueError", "kind", ("a.kind not in ('x', 'y', 'z')", "not (c == 'w')")),
+    ]
+
+
 def test_functions_are_qualified_and_exceptions_speak_for_themselves() -> None:
     text = """
 class Gone(RuntimeError):

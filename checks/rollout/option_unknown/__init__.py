@@ -51,7 +51,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
-from rldoctor.api.releases import refused_values
+from rldoctor.api.releases import refused_values, unheard_texts
 from rldoctor.api.releases import remedies as ways
 
 from . import attention_variable
@@ -120,6 +120,28 @@ def _all_declared(plan: RolloutPlan) -> None:
         by_reason.setdefault(reason, []).append(key)
     if by_reason:
         raise NotChecked("; ".join(f"{reason}: {', '.join(keys[:SHOWN])}" for reason, keys in by_reason.items()))
+
+
+@check.declared(needs=["plan"])
+def text_unheard_of(case: Case) -> Iterator[Finding | Reach]:
+    """Texts that the framework's release compares with others, and raises for any that is none of them."""
+    plan = plan_of(case)
+    refused = {option.key for option in plan.refused}
+    given = {one.key: one for one in plan.given if isinstance(one.value, str) and one.key not in refused}
+    if not given or plan.version is None or plan.role == "server":
+        raise NotApplicable("the launch gives no texts to a release of a framework that is known")
+    owner = plan.group.partition(":")[0]
+    for found in unheard_texts(owner, plan.version, {key: one.value for key, one in given.items()}):
+        one, best = given[found.key], found.known[0]
+        yield check.finding(
+            f"{plan.framework} {plan.version} raises for {one.key} {found.value}: it knows {', '.join(found.known)}",
+            evidence=(
+                Evidence(text=f"{one.key} {one.value}", source=one.file, line=one.line or None, setting=one.key),
+                Evidence(text=f"{found.function} in {found.module}"),
+            ),
+            fixes=(Fix.unsafe(f"write {best}", {one.option: best}) if one.option else Fix(title=f"write {best}"),),
+        )
+    yield Reach(f"the texts of {len(given)} options")
 
 
 @check.declared(needs=["plan"])

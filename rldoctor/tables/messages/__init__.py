@@ -14,6 +14,8 @@ from rldoctor.tables.packed import PackedTable, positions, stretches
 
 # What separates the literal parts of a template from the expressions in its holes; no source text holds it.
 HOLE = "\x7f"
+# The innermost of those around a place are kept.
+MOST_CONDITIONS = 3
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,31 @@ def test_what_means_false_is_written_so(tmp_path: Path) -> None:
     assert [(edit.option, edit.value) for fix in finding.fixes for edit in fix.edits] == [("sleep.enabled", False)]
 
 
+# agg_loss of verl and _compute_loss of TRL's GRPO trainer raise for any other text.
+@pytest.mark.parametrize(
+    ("version", "words", "meant"),
+    [
+        ("0.7.0", "actor_rollout_ref.actor.loss_agg_mode=token_mean", "token-mean"),
+        ("0.7.0", "actor_rollout_ref.actor.loss_agg_mode=token-mean", None),
+        ("0.7.0", "algorithm.kl_ctrl.type=adaptve", "adaptive"),
+        ("0.7.0", "algorithm.kl_ctrl.type=fixed", None),
+        ("99.0", "algorithm.kl_ctrl.type=adaptve", None),
+    ],
+)
+def test_texts_that_the_framework_raises_for(tmp_path: Path, version: str, words: str, meant: str | None) -> None:
+    found = options(tmp_path, version, words).findings(check)
+    assert [finding.fixes[0].title for finding in found] == ([f"write {meant}"] if meant else [])
+
+
+@pytest.mark.parametrize(
+    ("loss", "meant"), [("drgrpo", "write dr_grpo"), ("dr_grpo", None), ("my_own_objective", None)]
+)
+def test_a_loss_that_trl_does_not_have(tmp_path: Path, loss: str, meant: str | None) -> None:
+    text = f"from trl import GRPOConfig\nargs = GRPOConfig(use_vllm=True, loss_type='{loss}')\n"
+    found = LaunchFile(tmp_path, text, {"trl": "0.23.1"}, name="train.py").findings(check)
+    assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
+
+
 # The conditions are those of vLLM's SamplingParams in each release: 0.9.0 began to take a top_k of 0.
 @pytest.mark.parametrize(
     ("vllm", "words", "refused"),
