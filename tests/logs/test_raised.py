@@ -31,14 +31,14 @@ def test_releases_function_condition_and_values_of_a_failure() -> None:
     assert "raised by trl 0.25.0 to 0.29.1 in trl.experimental.gold.gold_trainer.GOLDTrainer.__init__, when `" in (
         found.message
     )
-    assert "self.vllm_mode == 'colocate'" in found.message
+    assert "self.vllm_mode not in ('server', 'colocate')" in found.message
     assert "self.vllm_mode = both" in [evidence.text for evidence in found.evidence]
 
 
 def test_the_launchs_own_lines_are_named() -> None:
     found = finding(LOG, Case(plan=PLAN))
     assert ("--vllm_mode both", "train.sh", 4) in [(e.text, e.source, e.line) for e in found.evidence]
-    assert "set vllm_mode to 'colocate'" in [fix.title.removeprefix("or ") for fix in found.fixes]
+    assert "give vllm_mode one of 'server', 'colocate'" in [fix.title.removeprefix("or ") for fix in found.fixes]
 
 
 def test_what_the_condition_asks_is_an_edit_of_the_engines_option() -> None:
