@@ -99,6 +99,8 @@ class Dialect:
     others, so that only a slip of one of them is called wrong."""
     closed: ClassVar[frozenset[str]] = frozenset()
     """Those of them whose value is one of the names, unless a launch :meth:`registers` its own."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Patterns (``fnmatch``) of native keys that every launch reads, so that one without a default must be given."""
     exact: ClassVar[bool] = False
     """Whether its command takes options as they are declared alone: a dash is no underscore for it."""
     groups: ClassVar[Mapping[str, str]] = {}
@@ -229,7 +231,7 @@ class Dialect:
         for native in draft.natives.values():
             if isinstance(native.value, Unresolved) and self._is_flag(launch, native):
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
-        draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch)]
+        draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch), *self._lacking(draft)]
         if self.composes:
             draft.refused += [*strays(launch), *ungrammatical(launch)]
         for unknown in draft.unknown:
@@ -256,6 +258,36 @@ class Dialect:
                     takes="the key once",
                     why=f"it stands in line {first} already, and OmegaConf refuses that (`found duplicate key`)",
                 )
+
+    def _lacking(self, draft: Draft) -> Iterator[RefusedValue]:
+        """Keys that have no default in this release and that a launch, read to its end, does not give."""
+        launch = draft.launch
+        options = launch.options(self.main_group(launch)) if self.is_whole(launch) else None
+        if options is None or options.gap is not None:
+            return
+        needed = Patterns(self.needs)
+        for key in options.required:
+            if not needed.match(key) or key in draft.natives:
+                continue
+            meant = next(
+                (one.key for one in draft.given if options.known(one.key) is False and _alike(one.key, key)), None
+            )
+            yield RefusedValue(
+                key=key,
+                value="",
+                file=launch.file,
+                line=launch.line,
+                form=self.style,
+                owner=self.name,
+                takes="a value",
+                option=None if (found := self.rule(key)) is None else found[0],
+                why=f"{options.source} has no default for it, and the launch does not give it"
+                + (f"; {meant} is no key of this release" if meant else ""),
+            )
+
+    def is_whole(self, launch: Launch) -> bool:
+        """Whether nothing but this launch may give it settings."""
+        return bool(self.needs and launch.entry) and launch.missed is None and not launch.own_config
 
     def complete(self, draft: Draft) -> None:
         """Fills in what follows from what the launch says, and what holds where it says nothing."""
@@ -461,6 +493,12 @@ class Dialect:
             if found is not None and found[1].read is None and kind is not None and kind.kind in ("dict", "any"):
                 return found[0]
         return None
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two keys stand in one section and share how they begin."""
+    section, _, leaf = other.rpartition(".")
+    return one.rpartition(".")[0] == section and one.rpartition(".")[2].split("_")[0] == leaf.split("_")[0]
 
 
 def _has_key(launch: Launch, key: str) -> bool:

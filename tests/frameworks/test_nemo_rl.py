@@ -460,3 +460,36 @@ def test_a_fix_goes_into_the_launch_and_not_into_its_parent(launches: Launches, 
     (recipe,) = launches({"own.yaml": "defaults: base.yaml\ngrpo: {max_num_steps: 2}\n", "base.yaml": BASE})
     spelled = dialect.spell(Edit(option="engine.max_model_len", value=1024), recipe)
     assert Path(spelled.file or "").name == "own.yaml" and (tmp_path / "base.yaml").read_text() == BASE
+
+
+LOSS = """loss_fn:
+  reference_policy_kl_penalty: 0.01
+  use_on_policy_kl_approximation: false
+  token_level_loss: true
+  use_importance_sampling_correction: false
+  ratio_clip_c: null
+  {clip}: 0.2
+  ratio_clip_max: 0.2
+"""
+
+
+@pytest.mark.parametrize(
+    ("clip", "gone", "lacking"),
+    [
+        ("ratio_clip_min", [], []),
+        ("ratio_eps_min", ["loss_fn.ratio_eps_min"], ["loss_fn.ratio_clip_min"]),
+        ("my_own", [], ["loss_fn.ratio_clip_min"]),
+    ],
+)
+def test_keys_of_the_loss_that_the_release_reads_and_keys_that_it_took_away(
+    launches: Launches, clip: str, gone: list[str], lacking: list[str]
+) -> None:
+    plan = run(launches, base=BASE + LOSS.format(clip=clip), version="0.3.0")
+    assert [option.key for option in plan.unknown] == gone
+    assert [value.key for value in plan.refused] == lacking
+
+
+def test_keys_that_a_file_not_at_hand_may_give_are_not_missed(launches: Launches) -> None:
+    texts = {"run.sh": RUN.format(more=""), "examples/configs/recipes/own.yaml": RECIPE.format(more="")}
+    (plan,) = launches(texts, nemo_rl="0.3.0", vllm="0.9.0")
+    assert plan.refused == ()

@@ -53,6 +53,57 @@ def test_keys_that_the_configuration_lacks_are_refused(launches: Launches, main:
     assert unknown(launches, f"{main} {key}=1", version) == [key]
 
 
+OWN = """hydra:
+  searchpath: ["file://verl/trainer/config"]
+defaults: [{above}, _self_]
+data: {{my_own: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "key", "refused"),
+    [
+        ("ppo_trainer", "actor_rollout_ref.actor.my_own", True),
+        ("ppo_trainer", "+actor_rollout_ref.model.my_own", True),
+        ("ppo_trainer", "+data.another", False),
+        ("ppo_trainer", "data.my_own", False),
+        ("ppo_trainer, more", "actor_rollout_ref.actor.my_own", False),
+        ("of_my_own", "actor_rollout_ref.actor.my_own", False),
+    ],
+)
+def test_a_configuration_of_its_own_has_verls_keys_and_those_that_it_adds(
+    launches: Launches, above: str, key: str, refused: bool
+) -> None:
+    command = f"python3 -m {MAIN} --config-path=$HERE/config --config-name=own {ROLLOUT}.name=vllm {key}=1\n"
+    (plan,) = launches({"run.sh": command, "config/own.yaml": OWN.format(above=above)}, verl="0.7.0")
+    assert [option.key for option in plan.unknown] == [key] * refused
+
+
+@pytest.mark.parametrize("path", ["config", "./config", "./config/"])
+def test_its_own_folder_is_spelled_in_several_ways(launches: Launches, path: str) -> None:
+    main = f"{MAIN} --config-path={path} --config-name=ppo_megatron_trainer"
+    assert unknown(launches, f"{main} critic.model.my_own=1", "0.5.0") == ["critic.model.my_own"]
+    assert unknown(launches, f"{main} actor_rollout_ref.actor.megatron.param_offload=True", "0.5.0") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "lacking"),
+    [
+        (f"python3 -m {MAIN} data.train_files=a.parquet", "0.6.1", True),
+        (f"python3 -m {MAIN} data.train_files=a.parquet", "0.5.0", False),  # vllm by default
+        (f"python3 -m {MAIN} data.train_files=a.parquet $MORE", "0.6.1", False),
+        (f'python3 -m {MAIN} data.train_files=a.parquet "$@"', "0.6.1", True),
+        (f"python3 -m {MAIN} --config-name=own data.train_files=a.parquet", "0.6.1", False),
+        (f"python3 -m {MAIN} {ROLLOUT}.name=sglang", "0.6.1", False),
+    ],
+)
+def test_an_engine_is_named_where_none_is_the_default(
+    launches: Launches, text: str, version: str, lacking: bool
+) -> None:
+    (plan,) = launches({"run.sh": f"{text} actor_rollout_ref.model.path=org/model\n"}, verl=version)
+    assert [value.key for value in plan.refused] == [f"{ROLLOUT}.name"] * lacking
+
+
 def test_unread_words_may_name_the_configuration_that_has_the_key(launches: Launches) -> None:
     key = "actor_rollout_ref.actor.megatron.param_offload"
     assert unknown(launches, f"{MAIN} $MORE {key}=True", "0.6.1") == []

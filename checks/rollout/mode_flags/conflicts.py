@@ -205,16 +205,32 @@ def _two_generation_batches(plan: RolloutPlan) -> bool:
     return bool(batch.value) and bool(steps.value) and batch.value != step[0] * steps.value
 
 
+# prime_rl/trainer/config.py: ModelConfig.seq_len, in every release that has it.
+_TRAINED_BY_DEFAULT = 2048
+
+
 def _longer_than_trained(plan: RolloutPlan) -> bool:
-    """Samples of more tokens than the trainer takes, both said by the launch."""
+    """Samples of more tokens than the trainer takes, which has its own number unless the launch gives one for both."""
     trained = _given(plan, "trainer.model.seq_len")
-    sampled = plan.value("lengths.total")
+    if trained is None and _given_at_the_top(plan, "seq_len") is None and _whole(plan):
+        trained = _TRAINED_BY_DEFAULT
+    setting = plan.get("lengths.total")
+    sampled = setting.value if setting is not None and setting.source == "given" else None
     return str(trained).isdecimal() and sampled is not None and int(trained) < sampled
+
+
+def _given_at_the_top(plan: RolloutPlan, key: str) -> Any:
+    return next((_UNKNOWN if one.unknown else one.value for one in plan.given if one.key == key), None)
+
+
+def _whole(plan: RolloutPlan) -> bool:
+    """Whether all of a launch was read."""
+    return bool(plan.entry) and not any(note.unread for note in plan.notes)
 
 
 def _no_engine_devices(plan: RolloutPlan) -> bool:
     """slime's engines on devices of their own of which the launch tells no number, read to its end."""
-    whole = bool(plan.entry) and not plan.unknown and not any(note.unread for note in plan.notes)
+    whole = _whole(plan) and not plan.unknown
     elsewhere = ("rollout_num_gpus", "rollout_external", "rollout_external_engine_addrs", "debug_train_only")
     other = any(_given(plan, name) is not None for name in (*elsewhere, "debug_rollout_only", "sglang_config"))
     sized = plan.value("placement.gpus_per_node")
@@ -222,6 +238,36 @@ def _no_engine_devices(plan: RolloutPlan) -> bool:
 
 
 _PACKED, _DYNAMIC = "policy.sequence_packing.enabled", "policy.dynamic_batching.enabled"
+_PADDED = "policy.make_sequence_length_divisible_by"
+
+
+def _engine_devices_unsaid(plan: RolloutPlan) -> bool:
+    """NeMo-RL's engines on devices of their own, of which the launch does not say how many each node has; on nodes of
+    their own they have to be all of them."""
+    each = plan.get("placement.engine_gpus_per_node")
+    nodes = plan.value("placement.nodes")
+    if not _whole(plan) or not nodes or plan.value(MODE) not in ("separate", "async") or (each and each.unknown):
+        return False
+    given = each.value if each is not None else None
+    return given is None or (nodes > 1 and plan.value("placement.gpus_per_node") not in (None, given))
+
+
+def _pad_factor(plan: RolloutPlan) -> int | None:
+    """What packed sequences have to be multiples of for NeMo-RL's Megatron: twice the context parallel ranks, times
+    the tensor parallel ones where those share the sequence."""
+    tensor, context = plan.value("parallel.tensor"), plan.value("parallel.context")
+    shares = plan.value("parallel.megatron_sequence")
+    if None in (tensor, context, shares):
+        return None
+    return (2 * context if context > 1 else 1) * (tensor if tensor > 1 and shares else 1)
+
+
+def _padded_to_another(plan: RolloutPlan) -> bool:
+    """Sequences of packed batches that are padded to multiples of another number than the ranks need."""
+    padded, factor = _given(plan, _PADDED), _pad_factor(plan)
+    packed = _given(plan, _PACKED) is True and plan.value("trainer.strategy") == "megatron"
+    return packed and isinstance(padded, int) and bool(padded) and factor is not None and padded % factor > 0
+
 
 WRITTEN = (
     # nemo_rl/algorithms/grpo.py, setup
@@ -244,6 +290,39 @@ WRITTEN = (
                 "cluster.num_nodes, or with one node its gpus_per_node below cluster.gpus_per_node"
             ),
             Fix(title="or share them: policy.generation.colocated.enabled=true"),
+        ),
+    ),
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.4",
+        _engine_devices_unsaid,
+        "the engines have devices of their own, and policy.generation.colocated.resources.gpus_per_node does not say how "
+        "many: NeMo-RL asserts that it is given, and on nodes of their own that it is cluster.gpus_per_node",
+        (MODE, "placement.engine_gpus_per_node", "placement.engine_nodes", "placement.gpus_per_node"),
+        (
+            Fix(
+                title="say how many: policy.generation.colocated.resources.gpus_per_node, the cluster's number where "
+                "the engines have nodes of their own"
+            ),
+            Fix(title="or share the trainer's devices: policy.generation.colocated.enabled=true"),
+        ),
+    ),
+    # nemo_rl/models/megatron/data.py, _get_pack_sequence_parameters_for_megatron
+    Conflict(
+        ("NeMo-RL",),
+        "nemo-rl",
+        ">=0.6",
+        _padded_to_another,
+        "policy.make_sequence_length_divisible_by is no multiple of what Megatron's ranks share a packed sequence by "
+        "(twice the context parallel ranks, times the tensor parallel ones with sequence_parallel): NeMo-RL asserts it "
+        "(`is not a multiple of minimum_pad_factor`)",
+        (_PADDED, "parallel.tensor", "parallel.context", "parallel.megatron_sequence"),
+        (
+            Fix(
+                title="give policy.make_sequence_length_divisible_by that product: tensor_model_parallel_size x 2 x "
+                "context_parallel_size"
+            ),
         ),
     ),
     # swift/rlhf_trainers/args_mixin.py, _init_generation_batch_params

@@ -35,7 +35,7 @@ from rldoctor.tables.options import MISSING
 
 _INHERITED = "inherited through defaults"
 # Sections whose keys NeMo-RL itself reads; below data, env, logger and the like users put their own.
-_CLOSED = (f"{GENERATION}.vllm_cfg.", f"{GENERATION}.colocated.", "cluster.", f"{DTENSOR}.", "grpo.")
+_CLOSED = (f"{GENERATION}.vllm_cfg.", f"{GENERATION}.colocated.", "cluster.", f"{DTENSOR}.", "grpo.", "loss_fn.")
 
 
 def _mark_inherited(draft: Draft) -> None:
@@ -94,6 +94,8 @@ class NemoRL(Deciding):
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{GENERATION}.vllm_kwargs.": "vllm:EngineArgs"}
+    # algorithms/loss_functions.py, ClippedPGLossFn: cfg["ratio_clip_min"]
+    needs = ("loss_fn.*",)
     derivations = (_mark_inherited, trainer, placement, lengths, seeds, engine, batch)
 
     def claims(self, launch: Launch) -> int:
@@ -135,7 +137,8 @@ class NemoRL(Deciding):
             before = len(draft.unknown)
             super().check_known(draft, native)
             passed_on = native.key.startswith(tuple(self.owners))
-            if len(draft.unknown) > before and not passed_on and not self._misspelt(draft.unknown[-1]):
+            found = draft.unknown[-1] if len(draft.unknown) > before and not passed_on else None
+            if found is not None and not found.until and not self._misspelt(found):
                 draft.unknown.pop()
             return
         if native.operator:
@@ -170,6 +173,10 @@ class NemoRL(Deciding):
         near = next(iter(unknown.nearest), "")
         alike = near.rpartition(".")[0] == unknown.key.rpartition(".")[0] and near.count("_") == unknown.key.count("_")
         return alike and self.rule(near) is not None
+
+    def is_whole(self, launch: Launch) -> bool:
+        """One of GRPO whose files were all at hand: other losses have other keys."""
+        return "grpo" in launch.entry and complete(launch) and super().is_whole(launch)
 
     def defaults(self, draft: Draft) -> None:
         """What sections in force say, and for files that are missing what the release's own ones hold."""

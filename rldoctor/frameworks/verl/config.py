@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any
 
 from rldoctor.frameworks.launch import Launch
@@ -38,13 +40,24 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     named = _named(launch) or own
     name = named.removesuffix(".yaml") if isinstance(named, str) else ""
     if name not in SHIPPED:
+        above = _built_on(launch, name)
+        if above is not None and launch.missed is None and not arguments.chooses_groups:
+            return above, own is not None
         return (MEGATRON if "megatron" in str(named) else BASE), False
     paths = (arguments.value(key) for key in ("config_path", "cp", "config_dir", "cd"))
-    shipped = all(path in (None, "config") for path in paths)
+    shipped = all(path is None or (isinstance(path, str) and normpath(path) == "config") for path in paths)
     engine = arguments.value("model_engine")
     if engine is not None and name == BASE:
         name = _ENGINES.get(str(engine), "")
     return name or BASE, own is not None and shipped and not arguments.chooses_groups and bool(name)
+
+
+def _built_on(launch: Launch, name: str) -> str | None:
+    """The one of verl's configurations that a file of the launch's own adds to, where it adds to nothing else."""
+    tree = next((one for one in launch.trees if PurePosixPath(one.source.file).stem == name), None)
+    listed = tree.value.get("defaults") if tree is not None else None
+    above = [one for one in listed if one != "_self_"] if isinstance(listed, list) else []
+    return above[0] if len(above) == 1 and above[0] in SHIPPED else None
 
 
 def hidden(launch: Launch, key: str) -> bool:

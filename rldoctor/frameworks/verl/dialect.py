@@ -360,6 +360,7 @@ class Verl(Dialect):
         "data.truncation": "left right middle error",
     }
     closed = frozenset({"algorithm.adv_estimator", "data.truncation"})
+    needs = (f"{_ROLLOUT}.name",)  # ??? in rollout.yaml from 0.6.0 on
     derivations = (_dropped, _trainer, _joins, _environment, _placement, _lengths, _seeds, _engine, _sleep, _batch)
 
     def registers(self, launch: Launch) -> bool:
@@ -387,14 +388,20 @@ class Verl(Dialect):
         """Those of its trainers and recipes."""
         return config in SHIPPED or config == "generation"
 
+    def is_whole(self, launch: Launch) -> bool:
+        """One with verl's own configuration, of which all keys are known, and with data: no excerpt."""
+        trained = launch.arguments(overrides=True).value("data.train_files") is not None
+        return trained and configuration(launch)[1] and super().is_whole(launch)
+
     def main_group(self, launch: Launch) -> str:
         """The configuration that is composed, as far as verl ships it."""
         return f"verl:{configuration(launch)[0]}"
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        found = len(draft.unknown)
+        found, before = len(draft.unknown), draft.natives.get(native.key)
         super().check_known(draft, native)
-        draft.unknown[found:] = [one for one in draft.unknown[found:] if not hidden(draft.launch, one.key)]
+        made = before is not None and before.form is Form.YAML  # by a configuration of the launch's own
+        draft.unknown[found:] = [one for one in draft.unknown[found:] if not made and not hidden(draft.launch, one.key)]
 
     def option_group(self, launch: Launch, native: Native) -> str | None:
         """None where the configuration is another one than verl's: its keys are not known."""

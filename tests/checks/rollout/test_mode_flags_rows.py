@@ -176,7 +176,7 @@ LAUNCHES = [
     Launch(
         "are both given",
         "trl",
-        "0.22.0",
+        "0.18.1",
         TRL.format("generation_batch_size=64, steps_per_generation=4"),
         (", steps_per_generation=4", ""),
     ),
@@ -229,6 +229,31 @@ LAUNCHES = [
         "0.4.0",
         ASYNC_NEMO,
         ("colocated.enabled=false", "colocated.enabled=true"),
+    ),
+    Launch(
+        "does not say how many",
+        "nemo-rl",
+        "0.5.0",
+        NEMO + "cluster.num_nodes=2 cluster.gpus_per_node=8 policy.generation.colocated.enabled=false "
+        "policy.generation.colocated.resources.num_nodes=1",
+        (".num_nodes=1", ".num_nodes=1 policy.generation.colocated.resources.gpus_per_node=8"),
+    ),
+    Launch(
+        "share a packed sequence by",
+        "nemo-rl",
+        "0.6.0",
+        NEMO + "--config examples/configs/grpo_math_1B_megatron.yaml policy.sequence_packing.enabled=true "
+        "policy.dynamic_batching.enabled=false policy.megatron_cfg.enabled=true policy.dtensor_cfg.enabled=false "
+        "policy.megatron_cfg.tensor_model_parallel_size=4 policy.megatron_cfg.sequence_parallel=true "
+        "policy.megatron_cfg.context_parallel_size=1 policy.make_sequence_length_divisible_by=2",
+        ("divisible_by=2", "divisible_by=4"),
+    ),
+    Launch(
+        "below the orchestrator's seq_len",
+        "prime-rl",
+        "0.3.0",
+        "uv run python -m prime_rl.rl --model.name Qwen/Qwen2.5-1.5B --orchestrator.seq-len 4096",
+        ("--orchestrator.seq-len", "--seq-len"),
     ),
     Launch("samples of older weights", "nemo-rl", "0.4.0", ASYNC_NEMO, ("correction=true", "correction=false")),
     Launch(
