@@ -196,6 +196,33 @@ def backward(plan: RolloutPlan) -> tuple[int, str] | None:
     return (setting.value, setting.how or f"{setting.value}") if setting is not None and setting.value else None
 
 
+def environments(section: str) -> Callable[[RolloutPlan], int | None]:
+    """The environments that one of ROLL's managers runs: groups times their size, 1 unless it is given."""
+
+    def number(plan: RolloutPlan) -> int | None:
+        given = {one.key: None if one.unknown else one.value for one in plan.given}
+        groups, size = given.get(f"{section}.num_env_groups"), given.get(f"{section}.group_size", 1)
+        return groups * size if isinstance(groups, int) and isinstance(size, int) else None
+
+    return number
+
+
+def validation_environments(plan: RolloutPlan) -> tuple[int, str] | None:
+    """Those of the validation of ROLL."""
+    number = environments("val_env_manager")(plan)
+    return (number, f"{number} environments of the validation") if number else None
+
+
+def native_number(key: str) -> Callable[[RolloutPlan], tuple[int, str] | None]:
+    """A number above 0 that the launch gives under a native key."""
+
+    def value(plan: RolloutPlan) -> tuple[int, str] | None:
+        number = next((one.value for one in reversed(plan.given) if one.key == key and not one.unknown), None)
+        return (number, f"{key} {number}") if isinstance(number, int) and number > 0 else None
+
+    return value
+
+
 def critics_mini(plan: RolloutPlan) -> tuple[int, str] | None:
     """The prompts of a mini batch of the value model, where one is trained."""
     return one_number(CRITIC_MINI, "mini batch of the value model")(plan) if plan.value("trainer.critic") else None

@@ -2,8 +2,9 @@
 
 What it looks for
     The engine's tensor parallel size against the model's attention heads, key-value heads and feed-forward width, the
-    trainer's tensor and sequence parallel sizes against the heads, and both against the devices that are there for
-    them. In a log: the same refusals of engine and trainers.
+    trainer's tensor and sequence parallel sizes against the heads, Megatron's tensor ranks against the key-value heads
+    and its stages against the layers, and all against the devices that are there for them. In a log: the same refusals
+    of engine and trainers.
 
 Why it hurts
     vLLM refuses to start: ``Total number of attention heads (12) must be divisible by tensor parallel size (8)``.
@@ -17,6 +18,7 @@ The fix and its cost
 
 References
     ``ModelConfig.verify_with_parallel_config``: https://github.com/vllm-project/vllm/blob/v0.10.2/vllm/config/__init__.py
+    Megatron Core ``transformer_config.py`` (0.12.2 line 574, 0.16.0 line 940: copies of key-value heads)
     ``QKVParallelLinear`` (key-value heads are replicated when there are fewer than ranks).
 """
 
@@ -37,9 +39,11 @@ from rldoctor.api import (
     Reach,
     RolloutPlan,
     cite,
+    find,
     plan_of,
+    version_within,
 )
-from rldoctor.api.models import cite_config, model_config, model_heads, model_width
+from rldoctor.api.models import cite_config, layers_of, model_config, model_heads, model_width, text_config
 
 check = Check("RLD209", "parallelism-indivisible", __doc__)
 
@@ -100,6 +104,76 @@ def trainer_and_model(case: Case) -> Iterator[Finding | Reach]:
             )
         else:
             yield Reach(f"{heads} heads over {ranks} {what} parallel ranks of the trainer")
+
+
+@check.declared(needs=["model.config", "plan"])
+def megatron_and_model(case: Case) -> Iterator[Finding | Reach]:
+    """Megatron's own two divisions: key-value heads over tensor parallel ranks, layers over pipeline stages."""
+    plan, config = plan_of(case), model_config(case)
+    if plan.value("trainer.strategy") != "megatron":
+        raise NotApplicable("the trainer is not said to be Megatron")
+    _, kv_heads = model_heads(config)
+    ranks, stages = plan.value("parallel.tensor"), plan.value("parallel.pipeline")
+    layers, heads = layers_of(text_config(config)), f"{kv_heads} key-value heads"
+    if ranks and kv_heads and kv_heads % ranks:
+        copies = _copies_heads(case)
+        if ranks % kv_heads or copies is False:
+            fitting = [size for size in range(1, ranks) if kv_heads % size == 0]
+            yield check.finding(
+                f"the trainer's tensor parallel size {ranks} does not divide the model's {heads}: "
+                "Megatron refuses (`num_query_groups`)",
+                evidence=(
+                    *cite(plan, "parallel.tensor"),
+                    *cite_config(case, f"{kv_heads} key-value heads", config.defaulted),
+                ),
+                fixes=tuple(
+                    Fix.unsafe(
+                        f"let {size} tensor parallel ranks share the model",
+                        {"parallel.tensor": size},
+                        side_effects="each device holds more",
+                    )
+                    for size in fitting[-1:]
+                ),
+            )
+        elif copies is None:
+            raise NotChecked("Megatron from 0.16 on copies key-value heads, and which release is at hand is not known")
+    if stages and stages > 1 and layers and layers % stages and plan.framework in EVEN and not _uneven(plan):
+        yield check.finding(
+            f"{stages} pipeline stages do not divide the model's {layers} layers, and the launch does not say how many "
+            "the first or the last has: Megatron refuses",
+            evidence=cite(plan, "parallel.pipeline"),
+            fixes=(
+                *(
+                    Fix.unsafe(
+                        f"cut the model into {size} stages", {"parallel.pipeline": size}, side_effects="each holds more"
+                    )
+                    for size in [size for size in range(1, stages) if layers % size == 0][-1:]
+                ),
+                Fix(title=f"or say how many layers the first or the last stage has: {EVEN[plan.framework]}"),
+            ),
+        )
+    yield Reach(f"{heads} over {ranks} ranks, {layers} layers over {stages} stages")
+
+
+# Frameworks that hand the sizes to Megatron as they are, and what they call an uneven split.
+EVEN = {
+    "verl": "+actor_rollout_ref.actor.megatron.override_transformer_config.num_layers_in_last_pipeline_stage",
+    "NeMo-RL": "policy.megatron_cfg.num_layers_in_last_pipeline_stage",
+    "slime": "--decoder-last-pipeline-num-layers",
+}
+UNEVEN = re.compile(r"(first|last)_pipeline|pipeline_(num_layers|model_parallel_layout)|account_for_\w+_in_pipeline")
+# transformer_config.py: from this release on ranks that are a multiple of the heads have copies.
+COPIES = ">=0.16"
+
+
+def _uneven(plan: RolloutPlan) -> bool:
+    return any(UNEVEN.search(one.key) and (one.unknown or one.value not in (None, False)) for one in plan.given)
+
+
+def _copies_heads(case: Case) -> bool | None:
+    """Whether this Megatron has copies of key-value heads; None where its release is not known."""
+    installed = find(case.packages, "megatron-core") if case.packages else None
+    return version_within(installed.version, COPIES) if installed is not None and installed.version else None
 
 
 @check.declared(needs=[f"plan.{TENSOR}", f"plan.{DEVICES}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rldoctor.knowledge.memory import layers as layers_of
 from rldoctor.knowledge.model_config import cite_config, model_config, text_config
 from rldoctor.knowledge.model_config import context as model_context
 from rldoctor.knowledge.model_config import feed_forward_width as model_width
@@ -12,6 +13,7 @@ __all__ = [
     "First",
     "architecture_since",
     "cite_config",
+    "layers_of",
     "model_config",
     "model_context",
     "model_heads",

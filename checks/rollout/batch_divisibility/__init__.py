@@ -43,6 +43,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.facts import aside
+from rldoctor.api.plan import cite_given
 
 from ...declared.batches import ACCUMULATION, GROUP, PER_DEVICE, PROMPTS, ranks_of
 from ...declared.devices import machine_evidence
@@ -106,15 +107,16 @@ def too_few(case: Case) -> Iterator[Finding | Reach]:
     if not reported:
         raise not_known(plan, [(floor.cites, floor.known) for floor in floors])
     for floor, number, least in reported:
-        given = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
+        native = [one for one in plan.given if one.key in floor.cites]
+        chosen = any(setting.source is not Source.DEFAULT for name in floor.cites if (setting := plan.get(name)))
         # What nobody chose is no launch's fault: an excerpt, or the rest is in a file that is not at hand.
-        if number >= least or not given:
+        if number >= least or not (chosen or native):
             yield Reach(f"{number} of at least {least}" + ("" if number >= least else ", all by default"))
             continue
         yield check.finding(
             floor.message.format(number, least, framework=plan.framework),
             severity=floor.severity,
-            evidence=cite(plan, *floor.cites),
+            evidence=(*cite(plan, *floor.cites), *map(cite_given, native)),
             fixes=tuple(floor.remedy(plan, number, least)),
         )
         return  # the next condition is about the same numbers

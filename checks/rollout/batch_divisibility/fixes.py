@@ -141,6 +141,31 @@ def an_evaluation_batch(plan: RolloutPlan, whole: int, group: int) -> Iterator[F
     )
 
 
+def an_environments_batch(plan: RolloutPlan, batch: int, environments: int) -> Iterator[Fix]:
+    """The nearest validation batch of which every environment plays as much."""
+    nearest = _nearest_multiple(batch, environments)
+    yield Fix.safe(
+        f"validate on {nearest} trajectories",
+        {"batch.validation": nearest},
+        side_effects="another number of trajectories per validation",
+    )
+
+
+def some_environments(section: str) -> Callable[[RolloutPlan, int, int], Iterator[Fix]]:
+    """Environments for a manager of ROLL that has none."""
+
+    def remedy(plan: RolloutPlan, number: int, least: int) -> Iterator[Fix]:
+        yield Fix(title=f"give {section} environments: num_env_groups and group_size of at least 1, with their tags")
+
+    return remedy
+
+
+def an_environments_group(plan: RolloutPlan, size: int, least: int) -> Iterator[Fix]:
+    """Groups in which trajectories can be compared, or rewards that are not."""
+    yield Fix(title="play each start several times: train_env_manager.group_size of 2 or more")
+    yield Fix(title="or take rewards as they are: reward_normalization.method: identity")
+
+
 def a_training_batch(plan: RolloutPlan, batch: int, step: int) -> Iterator[Fix]:
     """The nearest batch that is a multiple of what all ranks train on in one micro step."""
     nearest = _nearest_multiple(batch, step)

@@ -16,6 +16,7 @@ from ...declared.batches import (
     TRAIN,
     TRL_LIKE,
     data_ranks,
+    environments,
     replaced_workers,
     validates,
 )
@@ -23,9 +24,11 @@ from .fixes import (
     a_group,
     a_larger_mini_batch,
     a_part_that_divides,
+    an_environments_group,
     mini_of_all_prompts,
     room_for_a_sequence,
     smaller_sample_batches,
+    some_environments,
 )
 
 Number = Callable[[RolloutPlan], int | None]
@@ -122,6 +125,22 @@ def _compared(plan: RolloutPlan) -> int | None:
     }
     group: int | None = plan.value(GROUP)
     return group if measured[plan.framework] else None
+
+
+def _compared_trajectories(plan: RolloutPlan) -> int | None:
+    """The group size of ROLL's environments where rewards are measured from their group's mean; groups by tags or
+    states hold trajectories of several."""
+    given = {g.key: None if g.unknown else g.value for g in plan.given}
+    normal = {name: given.get(f"reward_normalization.{name}") for name in ("grouping", "method", "norm_mean_type")}
+    measured = normal["norm_mean_type"] == "group" or (
+        "reward_normalization.norm_mean_type" not in given and normal["method"] in ("mean", "mean_std", "asym_clip")
+    )
+    size = given.get("train_env_manager.group_size")
+    return size if isinstance(size, int) and measured and normal["grouping"] == "traj_group_id" else None
+
+
+def _one(plan: RolloutPlan) -> int | None:
+    return 1
 
 
 def _sample_batches(plan: RolloutPlan) -> int | None:
@@ -306,5 +325,30 @@ FLOORS = (
             ("AReaL", "areal", ">=0.4,<2"),
             ("ROLL", "roll", "<1"),
         )
+    ),
+    # roll/pipeline/agentic: utils.py (agentic_reward_norm), agentic_config.py
+    Floor(
+        ("ROLL",),
+        "roll",
+        ">=0.2,<1",
+        _compared_trajectories,
+        _two,
+        NO_ADVANTAGE.replace("completion is", "trajectory is"),
+        ("train_env_manager.group_size", "reward_normalization.method"),
+        an_environments_group,
+        Severity.WARNING,
+    ),
+    *(
+        Floor(
+            ("ROLL",),
+            "roll",
+            ">=0.1.3,<1",
+            environments(section),
+            _one,
+            f"{section} has {{0}} environments, and {{framework}} divides the batch by them (`division by zero`)",
+            (f"{section}.num_env_groups", f"{section}.group_size"),
+            some_environments(section),
+        )
+        for section in ("train_env_manager", "val_env_manager")
     ),
 )

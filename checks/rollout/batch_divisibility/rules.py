@@ -37,6 +37,7 @@ from ...declared.batches import (
     larger,
     mini_batch,
     mini_ranks,
+    native_number,
     one_number,
     per_step,
     rollout,
@@ -45,6 +46,7 @@ from ...declared.batches import (
     sharing,
     smaller,
     stepped,
+    validation_environments,
     whole,
 )
 from .fixes import (
@@ -55,6 +57,7 @@ from .fixes import (
     a_mini_batch_of_all_ranks,
     a_part_that_divides,
     a_training_batch,
+    an_environments_batch,
     an_evaluation_batch,
     engines_that_divide,
     more_prompts,
@@ -281,6 +284,35 @@ RULES = (
         backward,
         (PROMPTS, GROUP, PER_DEVICE, ACCUMULATION),
         a_backward_batch,
+    ),
+    # agentic_config.py
+    Rule(
+        ("ROLL",),
+        "roll",
+        ">=0.2,<1",
+        one_number(PROMPTS, "rollout_batch_size"),
+        native_number("train_env_manager.group_size"),
+        (PROMPTS, "train_env_manager.group_size"),
+        more_prompts,
+    ),
+    Rule(
+        ("ROLL",),
+        "roll",
+        ">=0.1.3,<1",
+        one_number("batch.validation", "val_batch_size"),
+        validation_environments,
+        ("batch.validation", "val_env_manager.num_env_groups", "val_env_manager.group_size"),
+        an_environments_batch,
+    ),
+    # areal/utils/dataloader.py
+    Rule(
+        ("AReaL",),
+        "areal",
+        ">=0.4,<0.5.2",
+        one_number(PROMPTS, "train_dataset.batch_size"),
+        one_number("parallel.data", "data parallel ranks"),
+        (PROMPTS, "parallel.data"),
+        more_prompts,
     ),
     Rule(
         ("NeMo-RL",), "nemo-rl", ">=0", rollout, one_number(TRAIN, "train_global_batch_size"), (PROMPTS, GROUP, TRAIN)

@@ -205,6 +205,10 @@ def _two_generation_batches(plan: RolloutPlan) -> bool:
     return bool(batch.value) and bool(steps.value) and batch.value != step[0] * steps.value
 
 
+def _more_than_one(value: Any) -> bool:
+    return str(value).isdecimal() and int(value) > 1
+
+
 # prime_rl/trainer/config.py: ModelConfig.seq_len, in every release that has it.
 _TRAINED_BY_DEFAULT = 2048
 
@@ -297,8 +301,8 @@ WRITTEN = (
         "nemo-rl",
         ">=0.4",
         _engine_devices_unsaid,
-        "the engines have devices of their own, and policy.generation.colocated.resources.gpus_per_node does not say how "
-        "many: NeMo-RL asserts that it is given, and on nodes of their own that it is cluster.gpus_per_node",
+        "the engines have devices of their own, and policy.generation.colocated.resources.gpus_per_node does not say "
+        "how many: NeMo-RL asserts that it is given, and on nodes of their own that it is cluster.gpus_per_node",
         (MODE, "placement.engine_gpus_per_node", "placement.engine_nodes", "placement.gpus_per_node"),
         (
             Fix(
@@ -338,6 +342,17 @@ WRITTEN = (
             Fix.unsafe("give the steps alone, from which the batch follows", {"batch.generation": None}),
             Fix.unsafe("or the batch alone", {"batch.steps_per_generation": None}),
         ),
+    ),
+    # swift/megatron/arguments/megatron_args.py (through 3.12 argument/megatron_args.py)
+    Conflict(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.12,<4.6",
+        lambda plan: plan.value("trainer.strategy") == "megatron" and _more_than_one(_given(plan, "num_iterations")),
+        "several optimizer passes over one rollout with Megatron: ms-swift refuses (`num_iterations > 1 is not "
+        "supported for Megatron GRPO`)",
+        ("num_iterations", "trainer.strategy"),
+        (Fix(title="take one pass: --num_iterations 1, or leave it out"),),
     ),
     # prime_rl: rl.py, then utils/validation.py (validate_shared_seq_len)
     Conflict(

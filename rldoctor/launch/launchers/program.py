@@ -104,8 +104,9 @@ def until_script(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         if text == "--":
             return list(words[:index]), list(words[index + 1 :])
         if not text.startswith("-"):
-            # A bare unknown ($LAUNCH_ARGS) may hold options; the script comes later.
-            if isinstance(words[index].value, Unresolved) and index + 1 < len(words) and not words[index].prefix:
+            # A bare unknown ($LAUNCH_ARGS) may hold options; the script comes later. ($HERE/train.py is the script.)
+            unknown = isinstance(words[index].value, Unresolved) and not words[index].prefix
+            if unknown and index + 1 < len(words) and not words[index].raw.strip("\"'").endswith(".py"):
                 index += 1
                 continue
             return list(words[:index]), list(words[index:])

@@ -50,7 +50,7 @@ from rldoctor.launch.launchers.tables import (
     WRAPPERS,
 )
 from rldoctor.launch.schedulers import images, slurm
-from rldoctor.plan.model import Form, Setting, Source
+from rldoctor.plan.model import Form, RefusedValue, Setting, Source
 
 MAX_LAYERS = 20
 
@@ -482,4 +482,18 @@ def _runtime_env(program: Program, native: Native, files: Files) -> None:
     for name, text in variables.items() if isinstance(variables, dict) else ():
         path = ("env_vars", str(name))
         line = lines.get(str(name), native.line)
+        if not isinstance(text, str | Unresolved):
+            # ray/_private/runtime_env/validation.py, parse_and_validate_env_vars
+            shown = json.dumps(text) if isinstance(text, bool | int | float) else ""
+            program.refused.append(
+                RefusedValue(
+                    key=f"env_vars.{name}",
+                    value=shown,
+                    file=file,
+                    line=line,
+                    form=Form.YAML if native.key == "runtime_env" else native.form,
+                    owner="Ray",
+                    takes=f'texts alone, "{shown}"' if shown else "texts alone",
+                )
+            )
         program.variables[str(name)] = replace(native, key=str(name), value=str(text), path=path, file=file, line=line)

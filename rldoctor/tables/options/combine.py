@@ -56,4 +56,5 @@ def combined(
         rejects=description.rejects,
         abbreviations=description.abbreviations,
         validates=description.validates,
+        closed=description.closed,
     )

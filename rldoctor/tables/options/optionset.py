@@ -18,8 +18,9 @@ class OptionSet(Mapping[str, Option]):
     others do not; ``gap`` is set where part of the options could not be read at all, so that no name can be called
     unknown; ``outside`` where the release as a whole is none that anybody read; ``open`` where the command hands other
     names on; ``rejects`` where it stops at a name it does not know; ``abbreviations`` where its parser completes the
-    start of a name; ``validates`` where values are held against their types wherever they are given. ``source`` says
-    where all of it comes from.
+    start of a name; ``validates`` where values are held against their types wherever they are given; ``closed`` where a
+    section whose keys are listed has a class behind it, which takes no others. ``source`` says where all of it comes
+    from.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class OptionSet(Mapping[str, Option]):
         rejects: bool = True,
         abbreviations: bool = False,
         validates: bool = False,
+        closed: bool = False,
     ) -> None:
         self._options = options
         self.source = source
@@ -44,6 +46,7 @@ class OptionSet(Mapping[str, Option]):
         self.rejects = rejects
         self.abbreviations = abbreviations
         self.validates = validates
+        self.closed = closed
 
     def __getitem__(self, name: str) -> Option:
         return self._options[name]
@@ -163,6 +166,8 @@ class OptionSet(Mapping[str, Option]):
         while "." in name:
             name = name.rpartition(".")[0]
             option = self._options.get(name)
-            if name in self.uncertain or (option is not None and option.open):
+            if name in self.uncertain:
                 return name
+            if option is not None and option.open:
+                return None if self.closed and name in self._sections else name
         return None

@@ -94,6 +94,13 @@ class Group:
     abbreviations: bool = False
     validates: bool = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether classes declare all keys of its sections: none of them comes from files, which tell no more than what
+        stands in them."""
+        nested = any(isinstance(part, ClassPart) and part.nested for part in self.parts)
+        return nested and all(isinstance(part, ClassPart | FolderPart) for part in self.parts)
+
 
 @dataclass(frozen=True)
 class Layout:

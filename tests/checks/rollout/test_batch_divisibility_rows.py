@@ -51,6 +51,14 @@ ROLL = (
     "pretrain: Qwen/Qwen2.5-7B\nrollout_batch_size: 64\nnum_return_sequences_in_group: 1\nadv_estimator: grpo\n"
     "actor_infer:\n  strategy_args:\n    strategy_name: vllm\n"
 )
+AGENTIC = """pretrain: Qwen/Qwen2.5-7B
+rollout_batch_size: 64
+val_batch_size: 64
+actor_infer: {strategy_args: {strategy_name: vllm}}
+reward_normalization: {grouping: traj_group_id, method: mean}
+train_env_manager: {num_env_groups: 2, group_size: 4}
+val_env_manager: {num_env_groups: 8, group_size: 1}
+"""
 SLIME = (
     "python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate --hf-checkpoint Qwen/Qwen3-4B "
     "--rollout-num-gpus-per-engine 2 --advantage-estimator grpo --rollout-max-response-len 1024 "
@@ -330,6 +338,17 @@ LAUNCHES = [
         "actor_rollout_ref.actor.ppo_mini_batch_size=12",
         ("mini_batch_size=12", "mini_batch_size=24"),
     ),
+    Launch(
+        "areal",
+        "0.4.0",
+        AREAL.replace("+d4", "+d7") + "train_dataset.batch_size=32",
+        ("batch_size=32", "batch_size=28"),
+    ),
+    Launch("roll", "0.2.1", AGENTIC.replace("size: 4", "size: 3"), ("size: 3", "size: 4")),
+    Launch("roll", "0.2.1", AGENTIC.replace("groups: 8", "groups: 3"), ("groups: 3", "groups: 8")),
+    Launch("roll", "0.2.1", AGENTIC.replace("size: 4", "size: 1"), ("method: mean", "method: identity")),
+    Launch("roll", "0.1.3", AGENTIC.replace("groups: 2", "groups: 0"), ("groups: 0", "groups: 2")),
+    Launch("roll", "0.1.3", AGENTIC.replace("groups: 8", "groups: 0"), ("groups: 0", "groups: 8")),
     Launch("areal", "1.0.4", AREAL + "actor.reward_norm.mean_level=group gconfig.n_samples=1", ("es=1", "es=8")),
     Launch(
         "verl",

@@ -255,6 +255,14 @@ LAUNCHES = [
         "uv run python -m prime_rl.rl --model.name Qwen/Qwen2.5-1.5B --orchestrator.seq-len 4096",
         ("--orchestrator.seq-len", "--seq-len"),
     ),
+    Launch(
+        "several optimizer passes",
+        "ms-swift",
+        "4.0.0",
+        "NPROC_PER_NODE=4 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --tensor_model_parallel_size 4 "
+        "--global_batch_size 64 --num_generations 8 --num_iterations 2",
+        ("iterations 2", "iterations 1"),
+    ),
     Launch("samples of older weights", "nemo-rl", "0.4.0", ASYNC_NEMO, ("correction=true", "correction=false")),
     Launch(
         "pipeline parallel engines",

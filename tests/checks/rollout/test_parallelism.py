@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
 from rldoctor_checks.rollout.parallelism import check
 
 from rldoctor.api import Outcome
+from rldoctor.api.facts import ModelFiles
+from rldoctor.judge import judge_one
+from tests.checks.launches import LaunchFile
 from tests.logs.raising import found, traceback
 from tests.plans import QWEN2_7B, edits, judged
 
@@ -70,6 +77,51 @@ def test_devices_that_hold_no_whole_trainer() -> None:
     assert judged(check, **{**separate, "placement__trainer_gpus": 4}).findings == ()
     sequence = {"parallel__sequence": 16, "placement__trainer_gpus": 8, "trainer__strategy": "fsdp"}
     assert edits(judged(check, framework="verl", **sequence)) == [{"parallel.sequence": 8}]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "release", "outcome"),
+    [
+        (4, "0.15.0", Outcome.FINDINGS),
+        (4, "0.16.0", Outcome.PASS),
+        (4, None, Outcome.NOT_CHECKED),
+        (2, None, Outcome.PASS),
+        (3, "0.16.0", Outcome.FINDINGS),
+        (3, None, Outcome.FINDINGS),
+    ],
+)
+def test_megatrons_ranks_share_key_value_heads_from_0_16_on(ranks: int, release: str | None, outcome: Outcome) -> None:
+    config = {"num_attention_heads": 12, "num_key_value_heads": 2, "num_hidden_layers": 28}
+    megatron = {"framework": "verl", "trainer__strategy": "megatron", "parallel__tensor": ranks}
+    installed = {"megatron-core": release} if release else {"vllm": "0.10.0"}
+    result = judged(check, config=config, versions=installed, **megatron)
+    assert result.outcome is outcome
+    assert all("key-value heads" in finding.message for finding in result.findings)
+
+
+STAGES = (
+    "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.model.path=model actor_rollout_ref.actor.megatron.pipeline_model_parallel_size={} {}"
+)
+CUT = "+actor_rollout_ref.actor.megatron.override_transformer_config.num_layers_in_last_pipeline_stage"
+
+
+@pytest.mark.parametrize(
+    ("stages", "more", "fires"),
+    [
+        (3, "", True),
+        (4, "", False),
+        (3, f"{CUT}=8", False),
+        (3, f"{CUT}=null", True),
+        (3, f"{CUT}=$LAST", False),
+    ],
+)
+def test_megatrons_stages_divide_the_layers_unless_the_launch_cuts_them(
+    stages: int, more: str, fires: bool, tmp_path: Path
+) -> None:
+    (launch,) = LaunchFile(tmp_path, STAGES.format(stages, more), {"verl": "0.7.0"}).cases()
+    found = judge_one(check, replace(launch, model=ModelFiles(path="model", config=QWEN2_7B))).findings
+    assert any("stages do not divide" in finding.message for finding in found) == fires
 
 
 def test_sizes_of_a_trainer_that_does_not_run_are_no_matter() -> None:

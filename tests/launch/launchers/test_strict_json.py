@@ -48,3 +48,20 @@ def test_what_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
 )
 def test_json_and_what_nobody_can_know_is_quiet(text: str, tmp_path: Path) -> None:
     assert said(tmp_path, text + SUBMITTED) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("true", True),
+        ("1", True),
+        ('"true"', False),
+        ("WARN", False),
+        ("${oc.env:X}", False),
+    ],
+)
+def test_variables_of_a_runtime_environment_are_texts(text: str, refused: bool, tmp_path: Path) -> None:
+    # https://github.com/hiyouga/EasyR1/pull/224
+    (tmp_path / "runtime_env.yaml").write_text(f"env_vars:\n  TOKENIZERS_PARALLELISM: {text}\n")
+    found = said(tmp_path, "ray job submit --runtime-env=runtime_env.yaml" + SUBMITTED)
+    assert [message.startswith("Ray refuses env_vars.TOKENIZERS_PARALLELISM") for message in found] == [True] * refused

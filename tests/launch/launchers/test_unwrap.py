@@ -31,6 +31,7 @@ def program(text: str, base: Path = Path("/nowhere")) -> Program:
         ("nohup env -u A B=1 python x.py", "x.py", []),
         ("torchrun --nproc_per_node=8 --standalone x.py --y", "x.py", ["--y"]),
         ("torchrun --nproc-per-node 8 -m pkg.mod --y", "pkg.mod", ["--y"]),
+        ("torchrun $ARGS ${HERE}/x.py --y", "${HERE}/x.py", ["--y"]),
         ("python -m torch.distributed.run --nnodes 2 x.py", "x.py", []),
         ("accelerate launch --num_processes 8 src/x.py --config c.yaml", "src/x.py", ["--config", "c.yaml"]),
         ("accelerate launch --multi_gpu -m pkg.mod", "pkg.mod", []),

@@ -45,6 +45,14 @@ def test_below_a_free_mapping_nothing_is_called_unknown() -> None:
     assert "takes any key" in known.reason
 
 
+def test_a_section_with_a_class_behind_it_takes_the_keys_of_the_class_alone() -> None:
+    listed = [Option("part", None, "dict?"), Option("part.n", 1, "int"), Option("part.more", {}, "dict")]
+    for closed in (False, True):
+        options = OptionSet({o.name: o for o in listed}, source="framework 1.0", closed=closed)
+        assert (options.known("part.m") is False) == closed
+        assert isinstance(options.known("part.more.m"), Unknown)
+
+
 def test_an_open_command_and_a_gap_leave_it_unknown() -> None:
     assert isinstance(make(open_ended=True).known("zzz"), Unknown)
     gap = Unknown(reason="outside the table")
