@@ -389,9 +389,10 @@ class Verl(Dialect):
         return config in SHIPPED or config == "generation"
 
     def is_whole(self, launch: Launch) -> bool:
-        """One with verl's own configuration, of which all keys are known, and with data: no excerpt."""
-        trained = launch.arguments(overrides=True).value("data.train_files") is not None
-        return trained and configuration(launch)[1] and super().is_whole(launch)
+        """One with verl's own configuration, of which all keys are known, with data and a model: no excerpt."""
+        arguments = launch.arguments(overrides=True)
+        named = all(arguments.value(key) is not None for key in ("data.train_files", "actor_rollout_ref.model.path"))
+        return named and configuration(launch)[1] and super().is_whole(launch)
 
     def main_group(self, launch: Launch) -> str:
         """The configuration that is composed, as far as verl ships it."""
