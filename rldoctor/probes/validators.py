@@ -31,6 +31,16 @@ DEVICES = (
 # Native keys that change the model's config, unless they are the engine's own option for it.
 _OF_THE_MODEL = re.compile(r"rope|rotary|overrid")
 HANDED_ON = ("engine.hf_overrides", "engine.rope_scaling", "engine.rope_theta")
+# A server's options that name files and addresses, which are left out; and those whose code would run, or that need
+# what is not here, with which nothing is asked.
+_FILES = re.compile(
+    r"(?:model|model_tag|config|chat_template|lora_modules|hf_token|api_key|uds|host|ssl_\w+|download_dir|generation_config"
+    r"|(?:tokenizer|hf_config)(?:_path)?|(?:code_|tokenizer_)?revision|allowed_\w+|otlp_\w+|log_config_file|root_path)"
+)
+_CODE = re.compile(
+    r"\w*plugin|\w*_cls|middleware|logits_processors|model_class_overrides|trust_remote_code|quantization|load_format"
+    r"|speculative_config|spec_model|(?:kv|ec)_transfer_config|grpc|headless"
+)
 PROCESSES = (1, 2, 8)
 _FOLDERS = ("working_dir", "py_modules", "excludes")
 SECONDS = 240.0
@@ -66,10 +76,12 @@ def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         return None  # the model's config is not the one that the engine will read
     if case.gpus is not None and case.gpus.vendor not in ("nvidia", "none"):
         return None
+    serves = plan.role == "server" and plan.entry.startswith("vllm")
+    words = _words(plan) if serves and plan.entry == "vllm serve" else None
     asked = handed(plan)
-    if not asked or any(setting.unknown is not None for setting in asked.values()):
+    if words is None and (not asked or any(setting.unknown is not None for setting in asked.values())):
         return None
-    options = {name: setting.value for name, setting in asked.items() if setting.value is not None}
+    options = {name: one.value for name, one in asked.items() if one.value is not None and one.unknown is None}
     ranks = options.get("tensor_parallel_size", 1) * options.get("pipeline_parallel_size", 1)
     if "distributed_executor_backend" in options or ranks > 1:
         options["distributed_executor_backend"] = "mp"  # who starts the workers is asked elsewhere
@@ -78,10 +90,26 @@ def _engine(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         return None
     return {
         "options": options,
+        "words": words,
         "config": config or None,
         "devices": _devices(case),
-        "serves": True if plan.role == "server" and plan.entry.startswith("vllm") else None,
+        "serves": True if serves else None,
     }
+
+
+def _words(plan: RolloutPlan) -> list[str] | None:
+    """What stands behind ``vllm serve``, without files; None where its parser cannot be asked all of it."""
+    found: list[str] = []
+    for one in plan.given:
+        option = one.key.partition(".")[0]
+        if one.form is Form.VARIABLE or _FILES.fullmatch(option):
+            continue
+        if one.unknown is not None or one.form is not Form.OPTION or _CODE.fullmatch(option):
+            return None
+        value = "mp" if option == "distributed_executor_backend" and one.value == "ray" else one.value
+        name = f"--{'no-' if value is False else ''}{one.key.replace('_', '-')}"
+        found += [name] if isinstance(value, bool) else [name, *map(str, value if isinstance(value, list) else [value])]
+    return found
 
 
 def _devices(case: Case) -> list[dict[str, Any]]:

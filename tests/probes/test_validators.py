@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.api import Case, Grade, Level
+from rldoctor.api import Case, Grade, Level, NotApplicable
 from rldoctor.api.results import CheckResult
 from rldoctor.flow import collect, examination
 from rldoctor.flow.depth import Depth
@@ -135,6 +135,49 @@ def test_vllm_itself_accepts_and_says_what_it_comes_to(
     assert (length.value, length.source) == (32768, Source.DERIVED)
     assert plan.settings["engine.max_num_seqs"].source is Source.GIVEN
     assert "RLD212" not in findings(case)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        # Its own options, which no plan has; what only several configurations together refuse; a word for its parser.
+        ("--enable-auto-tool-choice", "requires --tool-call-parser"),
+        ("--per-request-spec-decode-metrics summary", "requires speculative decoding"),
+        ("--mm-processor-device autos", "invalid choice: 'autos'"),
+        ("--enable-auto-tool-choice --tool-call-parser hermes --chat-template ./absent.jinja", None),
+        ("--no-enable-log-deltas --kv-cache-metrics --cpu-offload-params a b", None),
+    ],
+)
+def test_a_server_is_asked_as_it_is_called(patient: Path, tmp_path: Path, options: str, said: str | None) -> None:
+    case = asked(patient, served(tmp_path, options))
+    job = case.observations["validators"]["engine"]
+    assert (job["records"]["stage"] == "refused") == (said is not None), job
+    messages = [f.message for found in findings(case).values() for f in found.findings if f.grade is Grade.REPRODUCED]
+    assert said is None or any(said in message for message in messages), messages
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--kv-cache-metrics --no-enable-log-deltas -tp 2", ["--kv-cache-metrics", "--no-enable-log-deltas", "-tp 2"]),
+        ("--distributed-executor-backend ray --port 1", ["--distributed-executor-backend mp", "--port 1"]),
+        ("--chat-template a.jinja --tokenizer ./t --cpu-offload-params a b", ["--cpu-offload-params a b"]),
+        ("--reasoning-parser mine --reasoning-parser-plugin mine.py", None),  # its code would run
+        ("--max-num-seqs $MANY", None),
+    ],
+)
+def test_the_words_that_a_servers_parser_is_asked(tmp_path: Path, options: str, words: list[str] | None) -> None:
+    environment = Environment(tmp_path / "venv").install("vllm", "0.32.0", {"vllm.py": ""})
+    target = served(tmp_path, options)
+    session = open_session(Options(target=target, pythons=(str(environment.python),), level="imports"))
+    ((case, request),) = collect.cases(session, {"packages", "plan", "model", "gpus", "environment"})
+    try:
+        found = validators.jobs(case, request)["engine"].arguments["words"]
+    except NotApplicable:
+        found = None
+    expected = None if words is None else [word.replace("-tp", "--tensor-parallel-size") for word in words]
+    assert (None if found is None else " ".join(found)) == (None if expected is None else " ".join(expected))
 
 
 @pytest.mark.engine

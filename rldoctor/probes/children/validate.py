@@ -77,14 +77,22 @@ def text(error: BaseException) -> str:
 
 def place(error: BaseException) -> tuple[str, int | None]:
     """The file and line that raise."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = frames_of(error)
     return (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
+
+
+def frames_of(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an exception, up to where the packages hand it back to the modules here."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    while len(frames) > 1 and Path(frames[-1].filename).parent == Path(__file__).parent:
+        frames.pop()
+    return frames
 
 
 def reads(error: BaseException) -> dict[str, Any]:
     """Where a refusal is raised: ``file``, ``line``, ``function``, the ``condition`` around it and the ``names`` in
     it."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = frames_of(error)
     if not frames:
         return {"file": None, "line": None, "function": None, "condition": None, "names": []}
     last = frames[-1]

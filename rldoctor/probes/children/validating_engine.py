@@ -3,7 +3,8 @@
 The configuration of an engine depends on the device's name, memory and compute capability, and on nothing else of it:
 the platform is vLLM's own for CUDA with these given, its compiled kernels are not needed. Arguments: ``options`` (of
 EngineArgs, by name), ``config`` (of the model, or None), ``devices`` (each ``name``, ``memory`` in bytes,
-``capability``), ``serves`` (whether a server starts the engine, None where not known)."""
+``capability``), ``serves`` (whether a server starts the engine, None where not known), ``words`` (what stands behind
+``vllm serve``, for its own parser, in the place of the options; None where that is not known)."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ import json
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from engine_facts import OPTIONS, exists, first, plain
 from report import emit
@@ -32,7 +34,8 @@ STAND_INS = {
 OF_THE_MODEL = frozenset({"hf_overrides", "rope_scaling", "rope_theta"})
 # What such a refusal speaks of is the build or the machine at hand.
 _MACHINE = re.compile(
-    r"(?i)platform|driver|not (?:installed|compiled|built|available)|is required|CPU|No module|failed to be inspected"
+    r"(?i)platform|driver|not (?:installed|compiled|built|available)|is required|(?:on|for) (?:the )?CPU|No module"
+    r"|failed to be inspected"
 )
 ANSWERS = (
     "max_model_len", "max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "enable_prefix_caching",
@@ -50,7 +53,8 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     emit("package", {"name": "vllm", "version": getattr(vllm, "__version__", None)})
     fields = {field.name for field in dataclasses.fields(EngineArgs)}
     options = {name: value for name, value in arguments["options"].items() if name in fields}
-    emit("taken", sorted(options))
+    words = arguments["words"]
+    emit("taken", sorted({*options, *(word[2:].replace("-", "_") for word in words or () if word.startswith("--"))}))
     left_out = sorted(set(arguments["options"]) - fields)
     emit("left_out", left_out)
     if OF_THE_MODEL.intersection(left_out):
@@ -69,11 +73,34 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(config))
         given = {"model": str(folder.absolute()), "skip_tokenizer_init": True, **options}
+        make = partial(EngineArgs, **given) if words is None else partial(_served, given["model"], words)
         for device in arguments["devices"]:
             for serves in contexts:
                 way = f"{model}, {device['name']}, {'a server' if serves else 'generate()'}"
-                found.append((way, _Engine(platforms, EngineArgs, given, device, serves)))
+                found.append((way, _Engine(platforms, make, device, serves)))
     return found
+
+
+class UsageError(ValueError):
+    """What a parser says of the words that it is given."""
+
+
+def _served(model: str, words: list[str]) -> Any:
+    """What ``vllm serve`` asks of the engine, once it has looked at its own options."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.entrypoints.cli import serve
+
+    class Parser(serve.FlexibleArgumentParser):  # type: ignore[misc]
+        def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+            raise UsageError(str(message).partition("error: ")[2].strip() or str(message))
+
+    command = serve.cmd_init()[0]
+    parser = Parser()
+    command.subparser_init(parser.add_subparsers(dest="subparser"))
+    arguments = parser.parse_args(["serve", model, *words])
+    arguments.model, arguments.skip_tokenizer_init = model, True
+    command.validate(arguments)
+    return AsyncEngineArgs.from_cli_args(arguments)
 
 
 def _inspect(architectures: Iterable[str]) -> None:
@@ -90,14 +117,14 @@ def _inspect(architectures: Iterable[str]) -> None:
 
 def of_the_machine(error: BaseException) -> bool:
     """Whether a refusal is about the build of vLLM or the machine, and not about the settings."""
-    return _MACHINE.search(str(error)) is not None
+    return not isinstance(error, UsageError) and _MACHINE.search(str(error)) is not None
 
 
 class _Engine:
     """One call of the validators; what it returns are the settings that they come to."""
 
-    def __init__(self, platforms: Any, args: Any, given: dict[str, Any], device: dict[str, Any], serves: bool) -> None:
-        self.platforms, self.args, self.given, self.device, self.serves = platforms, args, given, device, serves
+    def __init__(self, platforms: Any, make: Callable[[], Any], device: dict[str, Any], serves: bool) -> None:
+        self.platforms, self.make, self.device, self.serves = platforms, make, device, serves
 
     def __call__(self) -> dict[str, Any]:
         from vllm.usage.usage_lib import UsageContext
@@ -106,7 +133,7 @@ class _Engine:
         for module in [m for name, m in sys.modules.items() if name.startswith("vllm.") and m is not None]:
             if "current_platform" in vars(module):
                 vars(module)["current_platform"] = platform
-        engine = self.args(**self.given)
+        engine = self.make()
         context = UsageContext.OPENAI_API_SERVER if self.serves else UsageContext.LLM_CLASS
         config = engine.create_engine_config(context)
         effective = {}
