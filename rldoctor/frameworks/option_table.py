@@ -241,6 +241,7 @@ def decoded(name: str, entry: Mapping[str, Any]) -> Option:
         default,
         entry.get("type") or (type(default).__name__ if default is not None and "default" in entry else ""),
         tuple(choices) if choices is not None else None,
+        entry.get("enforced", False),
         entry.get("required", False),
         entry.get("deprecated", False),
         entry.get("added", False),
@@ -261,7 +262,7 @@ def encoded(option: Option) -> dict[str, Any]:
         entry["type"] = option.type
     if option.choices is not None:
         entry["choices"] = list(option.choices)
-    for flag in ("required", "deprecated", "added"):
+    for flag in ("enforced", "required", "deprecated", "added"):
         if getattr(option, flag):
             entry[flag] = True
     if option.alias is not None:

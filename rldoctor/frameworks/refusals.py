@@ -46,9 +46,9 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     owned = any(native.key.startswith(prefix) for prefix in dialect.owners)
     parsed = options.abbreviations and native.form is Form.OPTION
     miscounted = _miscounted(dialect, launch, native, option) if parsed and not owned and not dialect.units else None
-    if miscounted is None and (
-        text is None or not (options.validates or parsed or (owned and option.name in _HELD_BY_THE_ENGINE))
-    ):
+    held = option.enforced and isinstance(native.value, str)
+    held = held or options.validates or parsed or (owned and option.name in _HELD_BY_THE_ENGINE)
+    if miscounted is None and (text is None or not held):
         return None
     rule = dialect.rule(native.key)
     refused: dict[str, Any] = {

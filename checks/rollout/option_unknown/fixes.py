@@ -15,6 +15,8 @@ ALIKE = 0.75
 # What one framework calls otherwise than the others, where likeness leads to something else.
 # https://github.com/modelscope/ms-swift/issues/4958, https://github.com/modelscope/ms-swift/issues/8259
 OTHERWISE = {("ms-swift", "max_prompt_length"): "max_length"}
+# More accepted values are counted, not named.
+MOST_VALUES = 16
 # Who drops the rest of a command that a comment cuts in two.
 SHELL = "the shell"
 
@@ -80,7 +82,7 @@ def refusal(option: RefusedValue) -> str:
     """What is wrong with the value, and what the release takes."""
     if option.why:
         return f"{' '.join(filter(None, (option.key, option.value)))}: {option.why}"
-    taken = option.takes or f"one of {', '.join(str(value) for value in option.accepted)}"
+    taken = option.takes or f"one of {_listed(option.accepted)}"
     return f"{option.owner} refuses {' '.join(filter(None, (option.key, option.value)))}: it takes {taken}"
 
 
@@ -91,9 +93,16 @@ def in_place(option: RefusedValue) -> Iterator[Fix]:
         edits = (Edit(option=option.option, value=best),) if option.option is not None else ()
         yield Fix(title=f"write {best}", applicability=Applicability.UNSAFE, edits=edits)
     elif option.accepted:
-        yield Fix(title=f"choose one of {', '.join(str(value) for value in option.accepted)}")
+        yield Fix(title=f"choose one of {_listed(option.accepted)}")
     else:
         yield Fix(title=f"write {option.takes}" + (f" for {option.key}" if option.value else ""))
+
+
+def _listed(values: Sequence[object]) -> str:
+    """The values, the likeliest first; of very many the rest is counted."""
+    shown = values if len(values) <= MOST_VALUES else values[: MOST_VALUES // 2]
+    rest = f" and {len(values) - len(shown)} more" if len(shown) < len(values) else ""
+    return ", ".join(map(str, shown)) + rest
 
 
 def _likeness(one: object, other: str) -> float:

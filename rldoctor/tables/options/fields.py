@@ -162,6 +162,7 @@ class Classes:
         found: Options,
     ) -> None:
         assert isinstance(owner.node, ast.ClassDef)
+        members = self._members(owner)
         for name, declared in self.fields(owner).items():
             read = meaning(self.sources, declared.module, declared.node.annotation)
             if read.class_variable:
@@ -171,20 +172,41 @@ class Classes:
             below = [c for c in below if self.fields(c)]
             # Where the fields below are listed, the object that holds them says something only by being None.
             if not below or default is None:
-                option = self._option(prefix + name, declared, read, default)
+                option = self._option(prefix + name, declared, read, default, members.get(name))
                 for spelled in (option, *_aliases(option, prefix, declared)):
                     found[spelled.name] = spelled
             for child in below:
                 overrides = self._overrides(declared) if isinstance(default, Definition) else {}
                 self._collect(child, f"{prefix}{name}.", True, overrides, (*above, _class_name(child)), found)
 
-    def _option(self, name: str, declared: Field, read: Meaning, default: Any) -> Option:
+    def _members(self, owner: Definition) -> dict[str, tuple[Any, ...]]:
+        """The members of the enumerations that the class makes of its own fields, by field:
+        ``self.save_strategy = SaveStrategy(self.save_strategy)``."""
+        found: dict[str, tuple[Any, ...]] = {}
+        for ancestor in reversed(self.linearized(owner)):
+            for node in ast.walk(ancestor.node):
+                call = node.value if isinstance(node, ast.Assign) else None
+                if not isinstance(call, ast.Call) or len(call.args) != 1 or not isinstance(node, ast.Assign):
+                    continue
+                made, taken = dotted(node.targets[0]) or "", dotted(call.args[0])
+                target = self.sources.resolve(ancestor.module, dotted(call.func) or "") if made == taken else None
+                if not isinstance(target, Definition) or not isinstance(target.node, ast.ClassDef):
+                    continue
+                members = enumeration(target.node)
+                if members and made.startswith("self."):
+                    found[made.removeprefix("self.")] = tuple(members.values())
+        return found
+
+    def _option(
+        self, name: str, declared: Field, read: Meaning, default: Any, members: tuple[Any, ...] | None
+    ) -> Option:
         built = isinstance(default, Definition)
         return Option(
             name,
             default={} if built else default,
             type="dict" if built else read.label,
-            choices=self._listed_choices(declared) or read.closed,
+            choices=members or self._listed_choices(declared) or read.closed,
+            enforced=members is not None,
             required=default is MISSING and declared.total and not read.optional_key,
             deprecated=_is_deprecated(declared),
         )

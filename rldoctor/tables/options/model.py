@@ -36,7 +36,8 @@ class Option:
     references (``${data.max_prompt_length}``) stand as they are written. Below a section whose own default is None the
     defaults hold once the section is given. Where the release is not certain, ``default`` can be ``Unknown``.
     ``type`` is made of ``bool int float str list dict any`` joined by ``|``, with a ``?`` where None is allowed, and
-    empty where the source does not say. ``choices`` holds what the framework accepts, when it accepts nothing else.
+    empty where the source does not say. ``choices`` holds what the framework accepts, when it accepts nothing else;
+    ``enforced`` says that the class itself raises for another text, however that gets there.
     ``since`` and ``until`` (exclusive) are the releases read between which this very declaration stood; None means as
     far as was read. ``added`` marks a Hydra key that is absent from the YAML and therefore needs ``+`` in front.
     ``alias`` names the option that this one is another spelling of."""
@@ -45,6 +46,7 @@ class Option:
     default: Any = MISSING
     type: str = ""
     choices: tuple[Any, ...] | None = None
+    enforced: bool = False
     required: bool = False
     deprecated: bool = False
     added: bool = False

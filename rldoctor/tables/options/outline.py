@@ -1,4 +1,5 @@
-"""Python source without the bodies of its functions, which hold four fifths of the text and no declarations.
+"""Python source without the bodies of its functions, which hold four fifths of the text and no declarations but what a
+dataclass makes of its fields in ``__post_init__``.
 
 Parsing is most of what reading an installed framework costs; without bodies it costs a quarter. Lines keep their
 numbers. The scanner knows strings and brackets only as far as well-formed source needs; where it is not sure it answers
@@ -16,7 +17,8 @@ _LONGEST_HEADER = 400  # lines of parameters
 
 
 def outline(text: str) -> str | None:
-    """``text`` with every function body replaced by ``...``, or None where that cannot be done safely."""
+    """``text`` with every function body but that of ``__post_init__`` replaced by ``...``, or None where that cannot be
+    done safely."""
     lines = text.split("\n")
     kept: list[str] = []
     inside: str | None = None  # the quote that closes the string in which the line starts
@@ -39,7 +41,7 @@ def outline(text: str) -> str | None:
                 kept.append("")
                 continue
             skipping = -1
-        header = _HEADER.match(line) if "def " in line else None
+        header = _HEADER.match(line) if "def " in line and " __post_init__(" not in line else None
         if header is None:
             if '"""' in line or "'''" in line:
                 inside = _string_state(line, None)

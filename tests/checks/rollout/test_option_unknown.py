@@ -218,6 +218,27 @@ def test_a_loss_that_trl_does_not_have(tmp_path: Path, loss: str, meant: str | N
     assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
 
 
+# TrainingArguments makes members of enumerations of these texts in __post_init__; 4.47 brought `best`.
+@pytest.mark.parametrize(
+    ("transformers", "words", "meant"),
+    [
+        ("4.56.2", "save_strategy='epochs'", "write epoch"),
+        ("4.46.3", "save_strategy='best'", "choose one of steps, epoch, no"),
+        ("4.56.2", "save_strategy='best'", None),
+        ("4.56.2", "optim='adamw_8bits'", "write adamw_8bit"),
+        ("4.56.2", "optim='paged_adamw_8bit', lr_scheduler_type='cosine'", None),
+    ],
+)
+def test_texts_that_are_members_of_enumerations(
+    tmp_path: Path, transformers: str, words: str, meant: str | None
+) -> None:
+    text = f"from trl import GRPOConfig\nargs = GRPOConfig(use_vllm=True, {words})\n"
+    releases = {"trl": "0.23.1", "transformers": transformers}
+    found = LaunchFile(tmp_path, text, releases, name="train.py").findings(check)
+    assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
+    assert all(len(finding.message) < 250 for finding in found)
+
+
 # The conditions are those of vLLM's SamplingParams in each release: 0.9.0 began to take a top_k of 0.
 @pytest.mark.parametrize(
     ("vllm", "words", "refused"),

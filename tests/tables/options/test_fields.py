@@ -169,6 +169,40 @@ def test_pydantic_models(classes: Make) -> None:
     assert (read["ratio"].default, read["ratio"].type) == (0.05, "float")
 
 
+def test_texts_that_a_class_makes_members_of(classes: Make) -> None:
+    read = options(
+        classes(
+            {
+                "pkg/kinds.py": """
+                from enum import Enum
+                class Kind(Enum):
+                    NO = "no"
+                    STEPS = "steps"
+                """,
+                "pkg/config.py": """
+                from dataclasses import dataclass
+                from pkg.kinds import Kind
+
+                @dataclass
+                class Config:
+                    save: Kind | str = "steps"
+                    log: Kind | str = "steps"
+
+                    def __post_init__(self):
+                        self.save = Kind(self.save)
+                        self.first = Kind("no")
+
+                    def other(self):
+                        self.log = Kind(self.log)
+                """,
+            }
+        ),
+        "Config",
+    )
+    assert (read["save"].choices, read["save"].enforced, read["save"].type) == (("no", "steps"), True, "str")
+    assert (read["log"].choices, read["log"].enforced) == (None, False)
+
+
 def test_typed_dictionaries(classes: Make) -> None:
     read = options(
         classes(
