@@ -62,7 +62,7 @@ START = Why(
 IMAGE = Why(
     r"\b(?:cannot|err(?:or)?|failed) (?:to )?(?:pull|image)\b|\bimage pull (?:fail|error|back)",
     (*_FORMS, "pull access denied", "manifest unknown", " to pull image"),
-    (r"\bpull access denied\b|\bmanifest unknown\b|\b(?:failed|unable) to pull image\b",),
+    (r"\bpull access denied\b|\bmanifest unknown\b|\b(?:failed|unable) to pull image [\"']",),
 )
 MEMORY = Why(
     # Of CUDA there is an OutOfMemoryError.
@@ -141,8 +141,8 @@ MACHINE = Why(
         r"\bnodes? [\w.,\[\]-]{1,200} (?:(?:is|are) )?not responding\b(?! (?:to|within|yet)\b)",
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
-        rf"\b{_MACHINE}{_NAME}{_BE} dead because (?!of\b)|\bkernel panic - not syncing\b",
-        r"\bdisconnected unexpectedly\b|\bjob disconnected\b|\bunheard timeout\b.{1,80}\bhost\b",
+        rf"\b(?!agent){_MACHINE}{_NAME}{_BE} dead because (?!of\b)|\bkernel panic - not syncing\b",
+        r"\(rank \d+\) has disconnected unexpectedly\b|\bunheard timeout\b.{1,80}\bhost\b",
         rf"\blost contact with (?:the )?(?:raylet|job shell|broker|worker|{_MACHINE})\b",
         r"\bconnection to \S+ closed by remote host\b|\bssh exited with exit code 255\b",
     ),

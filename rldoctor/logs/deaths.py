@@ -56,7 +56,8 @@ _NOT_A_TOOLS = (
     r"(?!.{0,160}(?<![^\s'\"(\[=:])(?![^\s'\"]{0,200}/)[^\s'\"]{0,60}?\b(?:retr(?:y|ies|ied|ying)|respawn\w*"
     r"|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+|upload\w*|prob(?:e|es|ing)|pytest|https?|request"
     r"|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command|episode"
-    r"|rollouts?|sample|swe|answer|code (?:execution|run\w*)|python code)\b)"
+    r"|rollouts?|samples?(?:_\w+)?|instance_id|scored?|swe(?:[-_]?bench)?|answer"
+    r"|code (?:execution|run\w*)|python code)\b)"
     r"(?!.{0,160}['\"](?:stdout|stderr|passed)['\"]:)"
 )
 _ENDED = r"(?:exit(?:s|ed|ing)?|terminated|ended|finished|failed|died|returned|killed|aborted)"

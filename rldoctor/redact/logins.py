@@ -15,10 +15,11 @@ _QUOTE = r"[\"'`]?"
 _VALUE = r"(?P<value>[^\s\"'`]{1,256})"
 _QUOTED = r"(?P<value>[^\"'\n]{1,256})"
 # The file where one is kept.
-_KEPT_IN = r"[^\s|;<>]{0,200}(?:token|secret|passw|netrc|pgpass|\.key\b)"
+_KEPT_IN = r"[^\s|;<>]{0,200}(?:token(?!iz)|secret|passw|netrc|pgpass|\.key\b)"
 _USER = r"[\"']?[^\s:\"'/<]{1,64}:(?!//)"
-# What is written there up to a word: <<EOF
+# What is written there up to a word: <<EOF; what has a name there is found by it.
 _HERE = r"<<-?[ \t]?[\"'\\]?\w{1,24}[\"']?"
+_ALONE = r"\s{1,40}(?P<value>[^\s\"'`=:]{1,256}={0,2})(?=\s)"
 # How somebody may be known, in a list of such ways; and what that one may do.
 _KINDS = (
     r"(?i:basic|digest|bearer|oauth2?|none|ntlm|kerberos|negotiate|token|apikey|api_key|jwt|saml|ldap|oidc|read|write)"
@@ -69,8 +70,6 @@ _CERTAIN = tuple(
 _IN_WORDS = tuple(
     expression(pattern)
     for pattern in (
-        # wifi: lab / secret
-        r"\b(?i:wi-?fi|wlan|ssid|hotspot)\b[^\n:/]{0,40}:[ ]{1,4}[\w.@-]{1,64}[ ]/[ ](?P<value>[^\s\"'`]{6,256})",
         rf"(?<![a-z])auth[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}\[[ \t]{{0,4}}[\"'](?!{_KINDS})[^\"'\n]{{1,64}}[\"'],"
         rf"[ \t]{{0,4}}[\"'](?!{_KINDS}|/){_QUOTED}",
         # user/password: bot/secret
@@ -104,7 +103,7 @@ _LIKELY = tuple(
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
         # account on the node: lab / secret
-        rf"(?i:\b(?:vpn|credentials?|creds|account|log[ -]?in|zugang)\b)[^\n:/]{{0,40}}:[ \t]{{1,4}}"
+        rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)[^\n:/]{{0,40}}:[ \t]{{1,4}}"
         rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
@@ -122,13 +121,13 @@ _LIKELY = tuple(
         r"\bexpect[ \t](?:-\w{1,8}[ \t]{1,4})?[\"'{][^\n]{1,80}\s{1,16}send(?:[ \t]--?\w{0,8}){0,2}[ \t]{1,4}"
         r"[\"'](?P<value>[^\"'\n\\]{1,256})",
         # printf 'HF_TOKEN=%s' secret
-        r"\bprintf[ \t][\"'][^\"'\n]{0,80}(?i:token|secret|pass(?:word|wd)?|key|pat)\w{0,16}[=: ]{0,3}%s[^\"'\n]{0,20}"
+        r"\bprintf[ \t][\"'][^\"'\n]{0,80}(?i:token|secret|pass(?:word|wd)?|key|pat)[=:] ?%s[^\"'\n]{0,20}"
         rf"[\"'][ \t]{{1,4}}{_QUOTE}{_VALUE}",
         # What is written to the file where one is kept.
         rf"\b(?:echo|printf)[ \t](?:-\w[ \t]|'?%s(?:\\n)?'?[ \t])?{_QUOTE}(?:\w{{1,32}}:)?{_VALUE}{_QUOTE}[ \t]{{1,4}}"
         rf">{{1,2}}[ \t]{{0,4}}{_KEPT_IN}",
-        rf"\b(?:cat|tee)[ \t>]{{1,8}}{_KEPT_IN}[^\s|;]{{0,80}}[ \t]{{0,4}}{_HERE}\s{{1,40}}{_VALUE}(?=\s)",
-        rf"{_HERE}[ \t]{{0,4}}>{{1,2}}[ \t]{{0,4}}{_KEPT_IN}[^\s|;]{{0,80}}\s{{1,40}}{_VALUE}(?=\s)",
+        rf"\b(?:cat|tee)[ \t>]{{1,8}}{_KEPT_IN}[^\s|;]{{0,80}}[ \t]{{0,4}}{_HERE}{_ALONE}",
+        rf"{_HERE}[ \t]{{0,4}}>{{1,2}}[ \t]{{0,4}}{_KEPT_IN}[^\s|;]{{0,80}}{_ALONE}",
         r"(?:pass|token|secret|key|cred)[\w-]{0,16}[^\n|;<]{0,16}<\([ \t]{0,4}(?:echo|printf)[ \t]{1,4}"
         rf"{_QUOTE}{_VALUE}",
         rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}",
@@ -171,7 +170,7 @@ _SIGNS = expression(
     r"-[a-zA-Z]{0,6}u|-i|--user|/user|--proxy-user|_proxy|oracle|sqlplus|poetry|PWD|machine|-p|-a|-P\b|-k\b|-N\b|-w\b|-U\b|-b\b|cookie|literal|pass|auth|Auth|SecretStr|Fernet|hmac|ftp>|login|kind\b"
     rf"|{IN_OTHER_LANGUAGES}"
     r"|--proxy|identified|credentials\(|\.connect\(|keyvault|\bssm\b|socks|http|-c\b|add-mask|obscure|huggingface|\bexpect\b|token|secret|key|jwt|\bmc\b|use[_-](?:wandb|swanlab)|stdin|netrc|profile|account|sudo|kinit|creds|rabbitmq|\ttrue\t|\tfalse\t|-x\b|username|/t/|curl"
-    r"|sign_?in\(|\bak(?:ia|lt|tp|id)|\bltai|wi-?fi|wlan|ssid|hotspot|\bvpn|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
+    r"|sign_?in\(|\bak(?:ia|lt|tp|id)|\bltai|wi-?fi|\bvpn|\bpin\b|otp\b|:\S{0,64}:\S{0,64}:|[?&#][\w-]{1,40}=",
     re.IGNORECASE,
 )
 

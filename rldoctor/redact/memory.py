@@ -37,6 +37,8 @@ _BREAK = expression(
 # What may stand behind a text that was cut off, or between it and the end of its line.
 _LINE_ENDS = expression(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z)")
 _LONGEST_BEFORE = 64
+# A user with so much of a password; code, addresses and names are no piece of a secret by their length alone.
+_LOGIN = expression(rf"[\w.-]{{1,64}}:[^\s/:@]{{{_PIECE}}}")
 _BEFORE = " \t.…\"'"
 
 _known: dict[str, str] = {}
@@ -195,7 +197,7 @@ def _cut_off(text: str) -> Iterator[Span]:
 
 def _tells(piece: str) -> bool:
     mixed = len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
-    return mixed or (len(piece) >= 2 * _PIECE and not any(map(str.isspace, piece)))
+    return mixed or _LOGIN.match(piece) is not None
 
 
 def _shared(text: str, start: int, value: str) -> int:

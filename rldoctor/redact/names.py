@@ -190,8 +190,8 @@ def _parts(word: str) -> tuple[str, ...]:
 def is_secret_variable(name: str, value: str) -> bool:
     """Whether an environment variable holds a secret: KEY or TOKEN is a word of its name, the value no mere number."""
     parts = re.split(r"[^A-Z0-9]+", name[-_LONG:].upper())
-    if parts[-1] == "API":  # that opens one: TAVILY_API
-        return looks_drawn(value) or is_digest(value)
+    if parts[-1] == "API":
+        return is_secret_option(name, value)
     telling = [part for part in parts if _VARIABLE_WORDS.fullmatch(part.rstrip("0123456789"))]
     if not telling or name.upper() in _NO_SECRETS or is_nothing(value):
         return False
@@ -238,7 +238,8 @@ def is_secret_option(name: str, value: str) -> bool:
         )
     drawn = looks_drawn(value) or _looks_thought_out(value) or (found[-1] in _NO_SUM and is_digest(value))
     told_to_all = "public" in found or found[-2:] == ["cache", "key"]
-    return found[-1] in _PERHAPS and drawn and not told_to_all and _OF_A_MODEL.isdisjoint(found)
+    whose = found[-1] != "api" or not _OPENS.isdisjoint(found[-2:-1])  # TAVILY_API; LLM_API may be any name
+    return found[-1] in _PERHAPS and drawn and whose and not told_to_all and _OF_A_MODEL.isdisjoint(found)
 
 
 @lru_cache(maxsize=4096)

@@ -97,7 +97,8 @@ kubectl|oc get secret|secrets > SECRET?
 gcloud auth ... print-access-token|print-identity-token|print-refresh-token > SECRET?
 aws ecr|codeartifact get-login-password|get-authorization-token > SECRET?
 aws secretsmanager|ssm get-secret-value|get-parameter > SECRET?
-az account|keyvault ... get-access-token|show > SECRET?
+az account get-access-token > SECRET?
+az keyvault secret show > SECRET?
 gh|hf|glab auth token > SECRET?
 vault kv get > SECRET?
 vault read|print > SECRET?
@@ -127,8 +128,9 @@ _FED = expression(
     r"[ \t]{0,4}\|[^\n|;]{0,80}\Z"
 )
 _HERE = expression(rf"<<<[ \t]{{0,4}}{_QUOTE}(?P<user>\w{{1,32}}:(?=\S))?{_VALUE}")
-
-
+# Where a command begins: a line, a prompt, a substitution, behind another one. Elsewhere its words are those of a
+# sentence: "the pass will show".
+_COMMAND_BEGINS = expression(r"(?:\A|[\n\r$#%>;&|(`!+\"'])[ \t]{0,4}\Z")
 # Alone in the line below that of a command.
 _PRINTED = expression(r"[^\n]{0,300}\r?\n[ \t]{0,8}(?P<value>[^\s\"'`]{12,4096})[ \t]{0,80}(?=[\"'\r\n]|\Z)")
 
@@ -161,7 +163,8 @@ def _given(text: str, start: int, position: int, usage: Usage) -> Iterator[Span]
             return
         position = found.end()
     if usage.flow == ">":
-        hits = [hit] if (hit := _PRINTED.match(text, position)) else []
+        begins = _COMMAND_BEGINS.search(text, max(0, start - 8), start)
+        hits = [hit] if begins and (hit := _PRINTED.match(text, position)) else []
     elif usage.before is None:
         fed = _FED.search(text, max(0, start - 400), start), _HERE.search(text, position, end)
         hits = [hit for hit in fed if hit]

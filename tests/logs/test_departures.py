@@ -198,6 +198,8 @@ def test_what_a_run_has_many_of_may_be_killed(whose: str) -> None:
         "{'exit_code': 139, 'stderr': 'Segmentation fault', 'passed': False}",
         "code_exec: process died with signal 9, treated as wrong answer",
         "swe-bench container 17: EXIT CODE: 137",
+        "swebench container exit code 137",
+        '{"sample_id": 12, "exit_code": 137, "score": 0.0}',
         "INFO handler: signal 9 is not caught",
         "swe-env-7 exited by signal 9",
     ],

@@ -52,6 +52,7 @@ def test_a_secret_is_known_by_the_name_of_its_variable(name: str, value: str) ->
         ("N_PASS", "8"),
         ("TRITON_API", "2"),
         ("OPENAI_API", "https://api.openai.com/v1"),
+        ("JUDGE_API", "qwen2.5-72b-instruct-x1"),
         ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "true"),
         ("EOS_TOKEN", "<|im_end|>"),
         ("HF_TOKEN", ""),
@@ -324,8 +325,12 @@ def test_base64_with_slashes_is_no_path() -> None:
         '"CredentialsError", "TokenFileError"; f(password=password); self.password = password or ""',
         "headers={'Authorization': f'Bot {self.token}'}; https://discuss.python.org/t/pep-625-file-name-of-a-source/4686",
         "cache:\n  key: 5d41402abc4b2a76b9719d911017c592",
-        "wifi: 2.4 GHz / 5 GHz; account: lab / project: grpo; account on gpu01: lab / members; log in: ok / failed: 0",
+        "wifi: on / disabled; account: lab / project: grpo; account on gpu01: lab / members; log in: ok / failed: 0",
         "kubectl get secret hf\nNAME   TYPE   DATA\nhf     Opaque 1",
+        "the second pass will show\nflash_attn_2_fwd_bf16",
+        "az account show\n2f1c7a9e-77aa-4e1b-9c0d-8a7b6c5d4e3f",
+        "cat > tokenizer.cfg <<EOF\nvocab151936size\nEOF\ncat > token_stats.env <<EOF\nmean_len=1200x7\nEOF",
+        'printf "passed %s tests\\n" logs12; printf \'path=%s\\n\' runs2024x7; printf "token %s" step1200x7',
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
@@ -538,6 +543,8 @@ def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> Non
     redact.begin({"DATABASE": ""}, ["x"])
     redact.text("redis://default:walnut-river-44@h")
     assert "walnut" not in redact.text('search "redis://default:walnut-river-", raised by x')
+    redact.text('authorization_url = "https://login.example.com/oauth/x7Gh2kLm9QwErTy3"')
+    assert redact.text("at https://login.example.com/oauth/ now") == "at https://login.example.com/oauth/ now"
     assert redact.text("correcthorse is a word, Zq81xxyy one of eight") == (
         "correcthorse is a word, Zq81xxyy one of eight"
     )
