@@ -75,6 +75,9 @@ class Dialect:
     """Whether its command reads more for a number than Python does (``16k``, ``auto``)."""
     composes: ClassVar[bool] = False
     """Whether Hydra composes its configuration, in struct mode: a new key needs a ``+``, a known one refuses it."""
+    untyped: ClassVar[bool] = False
+    """Whether values of its files and overrides reach its code as YAML has them: neither a parser nor a class makes
+    something else of a text (``off``), or refuses it."""
     signs: ClassVar[bool] = True
     """Whether its overrides may have Hydra's ``+`` and ``++`` before the key."""
     append: ClassVar[str] = ""

@@ -79,7 +79,8 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
 def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
     """A text where the release has a truth value or a number, which nothing refuses when the run starts: every text
     counts as true, and no number can be made of one. A text that means true is taken as it is meant."""
-    found = _declared(dialect, launch, native) if native.form in (Form.OVERRIDE, Form.YAML, Form.KEYWORD) else None
+    untyped = native.form is Form.KEYWORD or (dialect.untyped and native.form in (Form.OVERRIDE, Form.YAML))
+    found = _declared(dialect, launch, native) if untyped else None
     value = whole(native.value)
     if found is None or found[0].validates or not isinstance(value, str) or has_mark(value) or "$" in value:
         return None

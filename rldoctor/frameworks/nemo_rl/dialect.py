@@ -81,6 +81,7 @@ class NemoRL(Deciding):
     keys = (f"{GENERATION}.vllm_cfg", DTENSOR, MEGATRON, f"{GENERATION}.colocated", "grpo.num_prompts_per_step")
     imports = ("nemo_rl", "nemo_reinforcer")
     style = Form.OVERRIDE
+    untyped = True
     append = "++"
     # models/policy/workers, models/generation
     words: ClassVar[Mapping[str, str]] = {

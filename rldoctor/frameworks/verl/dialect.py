@@ -340,6 +340,7 @@ class Verl(Dialect):
     keys = ("actor_rollout_ref",)
     style = Form.OVERRIDE
     composes = True
+    untyped = True
     append = "++"
     strict = frozenset({Form.OVERRIDE})
     table: ClassVar[Mapping[str, str | Rule]] = TABLE

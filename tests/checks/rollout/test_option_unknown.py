@@ -188,6 +188,39 @@ def test_texts_that_are_taken_as_they_are_meant(tmp_path: Path, words: str) -> N
     assert options(tmp_path, "0.7.0", words).findings(check) == []
 
 
+# OmegaConf's structured configurations, pydantic and parsers (TRL's and vLLM's read a file as they read words) make a
+# truth value or a number of such a text, or refuse it when the run starts.
+@pytest.mark.parametrize(
+    ("release", "command", "file", "text"),
+    [
+        ({"easyr1": "0.3.2"}, "python3 -m verl.trainer.main config=own.yaml", "own.yaml", 'trainer: {val_only: "off"}'),
+        (
+            {"areal": "0.5.1"},
+            "python3 -m areal.launcher.local train.py --config own.yaml",
+            "own.yaml",
+            'actor: {gradient_checkpointing: "no"}',
+        ),
+        ({"prime-rl": "0.4.0"}, "uv run rl @ own.toml", "own.toml", '[inference.model]\nenforce_eager = "off"'),
+        ({"trl": "0.23.0"}, "accelerate launch grpo.py --config own.yaml", "own.yaml", 'use_vllm: "false"'),
+        ({"vllm": "0.10.2"}, "vllm serve org/model --config own.yaml", "own.yaml", "max-num-batched-tokens: 8k"),
+    ],
+)
+def test_texts_that_become_what_the_option_takes(
+    tmp_path: Path, release: dict[str, str], command: str, file: str, text: str
+) -> None:
+    (tmp_path / file).write_text(text + "\n")
+    (tmp_path / "grpo.py").write_text("from trl import GRPOConfig, TrlParser\nTrlParser((GRPOConfig,))\n")
+    held = LaunchFile(tmp_path, command + "\n", release)
+    assert [case.plan.version for case in held.cases() if case.plan is not None] == [*release.values()]
+    assert held.findings(check) == []
+
+
+def test_a_text_stays_one_where_no_class_is_behind_the_files(tmp_path: Path) -> None:
+    command = "uv run examples/run_grpo_math.py policy.generation.colocated.enabled=off\n"
+    (finding,) = LaunchFile(tmp_path, command, {"nemo-rl": "0.4.0"}).findings(check)
+    assert "every text counts as true" in finding.message
+
+
 def test_what_means_false_is_written_so(tmp_path: Path) -> None:
     (finding,) = options(tmp_path, "0.7.0", "actor_rollout_ref.rollout.free_cache_engine=off").findings(check)
     assert [(edit.option, edit.value) for fix in finding.fixes for edit in fix.edits] == [("sleep.enabled", False)]
