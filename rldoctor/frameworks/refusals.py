@@ -62,14 +62,15 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     if miscounted is not None:
         return RefusedValue(value=miscounted, takes=_takes(option), **refused)
     refused["value"] = text = text or ""
-    if option.choices is not None and "|" not in option.type:
+    # Choices that the source gathers when it runs leave none.
+    if option.choices and "|" not in option.type:
         allowed = {_plain(choice) for choice in option.choices}
         nothing = ("null",) if native.form in (Form.YAML, Form.OVERRIDE) else ("none", "null")  # there None is a text
         if text in allowed or (text.lower() in nothing and "?" in option.type):
             return None
         likest = sorted(option.choices, key=lambda choice: -SequenceMatcher(None, _plain(choice), text).ratio())
         return RefusedValue(accepted=tuple(likest), **refused)
-    if option.choices is None and native.form is Form.OPTION:
+    if not option.choices and native.form is Form.OPTION:
         plain = parsed and not owned and not dialect.units
         takes = _misread(option, text, dialect.booleans, plain)
         return RefusedValue(takes=takes, **refused) if takes else None

@@ -143,6 +143,12 @@ def test_a_short_name_that_the_release_lacks_is_refused(launches: Callable[..., 
     ]
 
 
+@pytest.mark.parametrize("release", ["0.8.5", "0.10.2", "0.11.0"])
+def test_choices_that_vllm_gathers_when_it_runs_are_not_known(launches: Launches, release: str) -> None:
+    (plan,) = launches({"run.sh": "vllm serve org/model --reasoning-parser qwen3\n"}, vllm=release)
+    assert plan.refused == ()
+
+
 def test_a_short_option_is_mended_where_it_stands(tmp_path: Path) -> None:
     found = plan(tmp_path, "vllm serve org/model -tp 2 --seed 3\n")
     dialect = by_name("vLLM")
