@@ -85,16 +85,22 @@ def sampled_greedily(case: Case) -> Iterator[Finding | Reach]:
     size, given = plan.value("batch.generations"), {name: plan.settings.get(name) for name in (TEMPERATURE, TOP_K)}
     if size < 2:
         raise NotApplicable("one completion for each prompt")
-    for name, greedy in ((TEMPERATURE, 0), (TOP_K, 1)):
-        setting = given[name]
-        if setting is not None and setting.value == greedy and setting.source is Source.GIVEN:
-            yield check.finding(
-                f"{setting.key} {setting.value} takes the most likely token each time: the {size} completions of a "
-                "prompt are the same, and nothing sets their rewards apart",
-                severity=Severity.ERROR,
-                evidence=cite(plan, name, "batch.generations"),
-                fixes=(Fix.unsafe("sample", {TEMPERATURE: 1.0} if name == TEMPERATURE else {TOP_K: -1}),),
-            )
+    if any(one.key.rpartition(".")[2] == "val_only" and one.value is True for one in plan.given):
+        raise NotApplicable("it validates, and does not train")
+    greedy = {
+        name: setting
+        for name, value in ((TEMPERATURE, 0), (TOP_K, 1))
+        if (setting := given[name]) is not None and setting.value == value and setting.source is Source.GIVEN
+    }
+    if greedy:
+        said = [f"{setting.key} {setting.value}" for setting in greedy.values()]
+        yield check.finding(
+            f"{' and '.join(said)} {'takes' if len(said) == 1 else 'take'} the most likely token each time: the {size} "
+            "completions of a prompt are the same, and nothing sets their rewards apart",
+            severity=Severity.ERROR,
+            evidence=cite(plan, *greedy, "batch.generations"),
+            fixes=(Fix.unsafe("sample", {name: 1.0 if name == TEMPERATURE else -1 for name in greedy}),),
+        )
     temperature = given[TEMPERATURE]
     if temperature is None or temperature.value is None:
         raise NotChecked("the temperature of the rollout is not known")

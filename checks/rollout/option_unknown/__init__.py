@@ -164,7 +164,7 @@ def sampling_refused(case: Case) -> Iterator[Finding | Reach]:
             evidence=(*cite(plan, SAMPLING + refused.field), Evidence(text=f"raised when {refused.condition}")),
             fixes=(
                 *(Fix(title=way.text) for way in ways("vllm", REQUESTS, [refused.condition], refused.message)),
-                Fix.unsafe("or leave it to the default", {SAMPLING + refused.field: None}),
+                Fix(title="or leave it to the default"),
             ),
         )
     yield Reach(f"the values of {len(given)} sampling parameters")

@@ -295,6 +295,8 @@ def test_sampling_parameters_that_the_engine_refuses(
     assert [finding.message for finding in found] == (
         [f"vLLM {vllm} refuses every request: {refused}"] if refused else []
     )
+    # Nothing stands for the default: None is refused as well.
+    assert [fix.edits for finding in found for fix in finding.fixes if fix.edits] == []
 
 
 # https://github.com/verl-project/verl/issues/1080
