@@ -126,8 +126,9 @@ def _all_declared(plan: RolloutPlan) -> None:
 def text_unheard_of(case: Case) -> Iterator[Finding | Reach]:
     """Texts that the framework's release compares with others, and raises for any that is none of them."""
     plan = plan_of(case)
-    refused = {option.key for option in plan.refused}
-    given = {one.key: one for one in plan.given if isinstance(one.value, str) and one.key not in refused}
+    refused = {(option.file, option.line, option.value) for option in plan.refused}
+    texts = (one for one in plan.given if isinstance(one.value, str))
+    given = {one.key: one for one in texts if (one.file, one.line, one.value) not in refused}
     if not given or plan.version is None or plan.role == "server":
         raise NotApplicable("the launch gives no texts to a release of a framework that is known")
     owner = plan.group.partition(":")[0]

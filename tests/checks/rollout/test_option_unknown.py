@@ -251,6 +251,12 @@ def test_a_loss_that_trl_does_not_have(tmp_path: Path, loss: str, meant: str | N
     assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
 
 
+def test_a_text_that_the_parser_refuses_is_said_once(tmp_path: Path) -> None:
+    text = "python3 -m openrlhf.cli.train_ppo_ray --advantage_estimator gropo\n"
+    (finding,) = LaunchFile(tmp_path, text, {"openrlhf": "0.8.11"}).findings(check)
+    assert "refuses --advantage_estimator gropo" in finding.message
+
+
 # TrainingArguments makes members of enumerations of these texts in __post_init__; 4.47 brought `best`.
 @pytest.mark.parametrize(
     ("transformers", "words", "meant"),
