@@ -252,6 +252,7 @@ LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a text full of beginnings": (lambda n: redact.text("-----BEGIN PRIVATE KEY-----\n" * n), 100),
     "a text full of quotes": (lambda n: redact.text('"api_key": "' * n + "\\" * n), 100),
     "a text full of escapes": (lambda n: redact.text(r"{\"api_key\": \"Ab12cd34ef56\"}, %22token%22 &quot; " * n), 40),
+    "a text of a variable's uses": (lambda n: redact.text("n='Ab12cd34ef56'\n" * n + "token=n\n" * n), 40),
     "a line full of comments": (lambda n: redact.text("a_name_of_some_length (the password) " * n), 40),
     "a text of a rank's lines": (lambda n: redact.text("[rank3]: api_key: |\n[rank3]:   Ab12cd34\n" * n), 40),
     "a line of a known secret's pieces": (_with_a_secret, 100),

@@ -53,9 +53,9 @@ SIGNALS = {
 # A program's child that a signal ended, which is no tool, test or reward's of which a run has many, nor one that
 # somebody does without.
 _NOT_A_TOOLS = (
-    r"(?!.{0,160}(?<![^\s'\"(\[=:])(?![^\s'\"]{0,200}/)[^\s'\"]{0,60}?\b(?:retr(?:y|ies|ied|ying)|respawn\w*"
+    r"(?!.{0,160}(?<![^\s'\"(\[=:])(?![^\s'\"]{0,200}/)[^\s'\"]{0,60}?\b(?:retr(?:y|ies|ied|ying)|respawn\w*|restart(?:s|ed|ing)"
     r"|fall(?:s|ing)? back|fallback|continu\w+|ignor\w+|recompil\w+|upload\w*|prob(?:e|es|ing)|pytest|https?|request"
-    r"|sandbox\w*|tools?|tool_\w+|rewards?|verif\w+|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command|episode"
+    r"|sandbox\w*|tools?|tool_\w+|rewards?|ver(?:if|dict)\w*|grad(?:er|ing)|judge\w*|env\w*|tests?|snippet|command|episodes?"
     r"|rollouts?|samples?(?:_\w+)?|instance_id|scored?|swe(?:[-_]?bench)?|answer"
     r"|code (?:execution|run\w*)|python code)\b)"
     r"(?!.{0,160}['\"](?:stdout|stderr|passed)['\"]:)"
@@ -164,7 +164,7 @@ DEATHS: tuple[Death, ...] = (
       for name, number in SIGNALS.items()),
     # Whoever tells it of whichever child.
     *(_death(f"code {code}", _CHILD, name, True, any_child=True) for code, name in _CODES.items()),
-    *(_death(f"{word} {int(number)}", _BY_SIGNAL + rf"{int(number)}\b", name, True, any_child=True)
+    *(_death(f"{word} {int(number)}", _BY_SIGNAL + rf"{int(number)}\b(?!\.\d)", name, True, any_child=True)
       for name, number in SIGNALS.items() for word in ("signal", "SIGNAL", "signal:")),
     *(_death(field, _FIELD, EXIT_CODE, True, any_child=True) for field in _FIELDS),
     _death("entrypoint command failed with exit code ",

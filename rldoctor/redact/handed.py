@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 
 from rldoctor.expressions import expression
@@ -36,14 +38,20 @@ def find(text: str) -> Iterator[Span]:
             given.setdefault(hit["name"], []).append(Span(*hit.span("value"), hit["name"]))
     if not given:
         return
+    # A variable may be set and handed on in each of many lines: what was looked at for a use of this name is done.
+    done: Counter[tuple[str, str]] = Counter()
     for use in _USED.finditer(text):
         words = _WORD.findall(use["from"])
         names = [word for word in words if word not in _JOINS]
         if not names or not all(name in given for name in names) or not _takes_one(use["name"]):
             continue
         for name in names:
-            for span in given[name]:
-                if span.start < use.start() and _is_one(use["name"], text[span.start : span.end]):
+            pair = use["name"], name
+            for span in itertools.islice(given[name], done[pair], None):
+                if span.start >= use.start():
+                    break
+                done[pair] += 1
+                if _is_one(use["name"], text[span.start : span.end]):
                     yield Span(span.start, span.end, use["name"])
 
 
