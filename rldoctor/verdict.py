@@ -280,6 +280,10 @@ def not_run(case: Case, probes: Iterable[Probe | Scenario], level: Level) -> Ite
             continue
         name = f"observations.{probe.name}"
         jobs = case.observations.get(probe.name)
+        whys = [job["why"] for job in (jobs or {}).values() if "why" in job]
+        # What is played on an engine is missed with it.
+        if jobs and len(whys) == len(jobs) and getattr(probe, "program", None) is None:
+            yield Missing(what=f"{probe.name} did not run: {whys[0]}")
         for key, job in (jobs or {}).items():
             # A run that gives its own reason is named by the checks that wanted it.
             if (became := _NO_ANSWER.get(str(job.get("ended")))) is not None and "why" not in job:

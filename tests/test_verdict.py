@@ -337,6 +337,10 @@ def probe(name: str, level: Level) -> Probe:
             ["imports: vllm was ended by its time limit"],
         ),
         (Case(observations={"imports": {"vllm": {"ended": "not-started"}}}), ["imports: vllm could not be started"]),
+        (
+            Case(observations={"imports": {"vllm": {"ended": "not-run", "why": "no kernel"}}}),
+            ["imports did not run: no kernel"],
+        ),
         (Case(absent={"observations.imports": "no torch"}), ["--level imports did not run: no torch"]),
         (
             Case(unknown={"observations.imports": Unknown(reason="no interpreter")}),

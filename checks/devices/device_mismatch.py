@@ -57,6 +57,7 @@ from rldoctor.api import (
     version_within,
 )
 
+from ..observed.imports import cut_off
 from ..observed.rollout import Job, describe, failure_text, frames, one_cause, records, require, rollouts
 from ..observed.simulated import WORDS, devices_of, implied, module_of, rows, what_stopped, where
 
@@ -128,7 +129,7 @@ def operation_fails(case: Case) -> Iterator[Finding | Reach]:
     for job in rollouts(case).values():
         if not explains(job):
             if job.get("ended") not in ("done", "raised"):
-                raise NotChecked(f"the rollout {job.get('ended')} before it came to an end", how="--time-limit SECONDS")
+                cut_off(job, "rollout")
             until = (
                 "" if job["ended"] == "done" else f", which raised another error at stage {records(job).get('stage')}"
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -136,9 +136,16 @@ def reached(case: Case, probe: str, job: str, text: str) -> Reach:
     run: Mapping[str, Any] = case.observations.get(probe, {}).get(job, {})
     ended = str(run.get("ended"))
     if ended not in ("done", "raised"):
-        raise NotChecked(f"the {probe} probe {ended} before it came to an end", how="--time-limit SECONDS")
+        cut_off(run, f"{probe} probe")
     stage = run.get("records", {}).get("stage")
     return Reach(text if ended == "done" else f"the {probe} probe raised another error at stage {stage or 'start'}")
+
+
+def cut_off(run: Mapping[str, Any], what: str) -> NoReturn:
+    """Raises :class:`NotChecked` of a run that came to no end, or could not be played at all."""
+    if "why" in run:
+        raise NotChecked(str(run["why"]))
+    raise NotChecked(f"the {what} {run.get('ended')} before it came to an end", how="--time-limit SECONDS")
 
 
 def distribution(module: str | None, packages: Packages | None) -> str:

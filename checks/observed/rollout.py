@@ -77,13 +77,16 @@ def records(job: Job) -> Mapping[str, Any]:
 
 
 def require(job: Job, name: str) -> Any:
-    """A record of the job. Raises :class:`NotChecked` where the rollout ended before it or could not read it."""
+    """A record of the job. Raises :class:`NotChecked` where the rollout ended before it, could not be played or could
+    not read it."""
     found = records(job).get(name)
     if found is not None:
         return found
     unread = records(job).get("unread", {}).get(name)
     stage = records(job).get("stage", "start")
-    raise NotChecked(unread or f"the rollout {job.get('ended')} at stage {stage}, before {name} was recorded")
+    raise NotChecked(
+        unread or job.get("why") or f"the rollout {job.get('ended')} at stage {stage}, before {name} was recorded"
+    )
 
 
 def completions(job: Job) -> list[Completion]:

@@ -114,6 +114,9 @@ def rollout_fails(case: Case, known: Callable[[Job], bool]) -> Iterator[Finding 
             alike.setdefault(same, (job, []))[1].append(name)
     for job, names in alike.values():
         yield _job_failed(describe(job), job, _rollout_frames(job), names[1:])
+    why = next((job["why"] for job in rollouts(case).values() if "why" in job), None)
+    if why is not None and not alike:
+        raise NotChecked(why)
     if left:
         yield Reach(f"{left} run{'s' if left > 1 else ''} failed in a way that has a code of its own")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ OWN_PATIENCE = 5.0
 # A run that ends its engine costs the others of that engine another boot; after so many they are given up.
 MOST_REBOOTS = 3
 NEVER_BEGUN, CUT = "the budget was spent before it", "the budget was spent before its end"
+# Where vLLM has code for each platform. What is not implemented there a GPU may have; options are refused elsewhere.
+PLATFORMS_OWN = re.compile(r"/vllm/(?:v1/)?(?:attention|platforms|worker|model_executor/layers)/")
 # What a run's result repeats of its engine's, so that it can be judged by itself.
 SHARED = ("basis", "versions", "miniature", "asked", "engine", "unread")
 
@@ -75,13 +78,17 @@ def play(
             progress(f"{boot.name}: played before, taken from {request.keep}")
             _join(observations, known)
             continue
-        played = hung
+        played, lacks = hung, None
         for attempt in range(0 if hung else 1 + MOST_REBOOTS):
             progress(", ".join([boot.name, *(one.scenario.name for one in left)]))
             played = play_boot(case, request, basis, boot, left, child)
+            lacks = _lacking(played.boot, basis)
             if not boot.reference and (attempt == 0 or played.boot.ended != "done"):
                 name = boot.name if attempt == 0 else f"{boot.name}, boot {attempt + 1}"
-                own.setdefault("rollout", {})[name] = msgspec.to_builtins(played.boot)
+                reported = msgspec.to_builtins(played.boot)
+                own.setdefault("rollout", {})[name] = (
+                    {**reported, "ended": "not-run", "why": lacks} if lacks else reported
+                )
             deliver(own, boot, played, left)
             reached = len(played.runs)
             left = [one for one in left if one.key not in played.runs]
@@ -92,12 +99,20 @@ def play(
             hung = played
         for one in left:
             never = msgspec.to_builtins(replace(played.boot, ended="not-run"))
-            told = {"boot": boot.name, "why": NEVER_BEGUN if request.spent else played.why_not_more}
+            told = {"boot": boot.name, "why": NEVER_BEGUN if request.spent else lacks or played.why_not_more}
             own.setdefault(one.scenario.name, {})[one.name] = {**never, **told}
         if kept is not None:
             kept.keep(own)
         _join(observations, own)
     return observations
+
+
+def _lacking(boot: JobResult, basis: Basis) -> str | None:
+    """What an engine on the CPU, which stands in for the launch's devices, does not have for this model, or None."""
+    error = boot.error if boot.ended == "raised" and basis.device == "cpu" else None
+    if error is None or error.type != "NotImplementedError" or not PLATFORMS_OWN.search("".join(error.frames[-1:])):
+        return None
+    return f"vLLM for the CPU, where the probe runs, cannot run this model: {_ending(boot)}"
 
 
 def _join(observations: Observations, more: Observations) -> None:

@@ -23,6 +23,8 @@ def main(arguments):
     emit("completions", [])
     if os.path.exists(sys.path[0] + "/down"):
         raise RuntimeError("no engine")
+    if os.path.exists(sys.path[0] + "/lacks"):
+        exec(compile("raise NotImplementedError('no kernel')", open(sys.path[0] + "/lacks").read(), "exec"))
     told = {}
     for asked in arguments["runs"]:
         record = told[asked["key"]] = {"ended": None, "began": report.elapsed(), "records": {"reach": {"requests": 1}}}
@@ -121,6 +123,25 @@ def test_an_engine_that_never_comes_up_is_its_own_failure(child: Path) -> None:
     observations, reported = played(child, a="done", b="done")
     assert endings(observations) == {"rollout": "raised", "a": "not-run", "b": "not-run"}
     assert len(reported) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "ended"),
+    [
+        ("/venv/vllm/model_executor/layers/fused_moe/oracle/unquantized.py", "not-run"),
+        ("/venv/vllm/v1/attention/backends/cpu_attn.py", "not-run"),
+        # What refuses an option does so on every platform.
+        ("/venv/vllm/engine/arg_utils.py", "raised"),
+        ("/venv/vllm/model_executor/models/registry.py", "raised"),
+    ],
+)
+def test_what_vllm_for_the_cpu_does_not_have_is_no_failure(child: Path, file: str, ended: str) -> None:
+    (child.parent / "lacks").write_text(file)
+    observations, _ = played(child, a="done")
+    assert endings(observations) == {"rollout": ended, "a": "not-run"}
+    why = observations["a"]["run"]["why"]
+    assert why.endswith("NotImplementedError: no kernel at stage start")
+    assert ("cannot run this model" in why) is (ended == "not-run")
 
 
 def test_a_reference_that_does_not_come_up_is_no_failure(child: Path) -> None:
