@@ -89,13 +89,14 @@ def outputs_after_waking(case: Case) -> Iterator[Finding | Reach]:
                 fixes=tuple(awake(plan)),
             )
             continue
-        start, noise, cycles = require(job, "start"), noise_of(job), len(require(job, "cycles"))
+        kinds, noise, cycles = [require(job, "start")], noise_of(job), len(require(job, "cycles"))
+        kinds += [records(job)["second"]] if "second" in records(job) else []
         by_level: dict[int, list[Told]] = {}
         for reported in require(job, "after"):
             by_level.setdefault(reported["level"], []).append(reported)
         changed: dict[int, tuple[Told, dict[str, str]]] = {}
         for level, rows in by_level.items():
-            judged = [(row, dict(changes(start, row, noise))) for row in rows]
+            judged = [(row, dict(changes(kinds[row.get("weights", 0)], row, noise))) for row in rows]
             other = next((pair for pair in judged if pair[1]), None)
             if other is None:
                 yield Reach(f"{describe(job)}: level {level} changes nothing, {cycles} cycles in all")

@@ -103,6 +103,14 @@ def test_an_engine_that_wakes_up_another(other: dict[str, Any], said: str) -> No
     assert finding.fixes[0].edits[0].option == "sleep.level"
 
 
+def test_what_it_wakes_up_with_is_held_against_the_weights_that_were_sent() -> None:
+    second = after({**OTHER, "weights": 1}, {**SAME, "weights": 0})
+    assert not observed(sleep_wake.check, reported(second=OTHER, after=second))
+    lost = after({**SAME, "weights": 1})
+    (finding,) = observed(sleep_wake.check, reported(second=OTHER, after=lost))
+    assert "what it computes differs (cycle 1" in finding.message
+
+
 def test_an_engine_whose_random_numbers_begin_anew() -> None:
     drawn = [{**SAME, "drawn": [first, *range(20)]} for first in (7, 8, 7)]
     (finding,) = observed(sleep_wake.check, reported(after=after(*drawn)))

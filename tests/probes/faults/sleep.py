@@ -192,3 +192,20 @@ def woken_with_norms_exchanged(llm: Any) -> None:
         other.data.copy_(held)
 
     _after_waking(llm, exchanged)
+
+
+def cache_wakes_over_the_update(llm: Any) -> None:
+    """What was sent while the cache slept is lost when it wakes up: weights are those from before the sleep."""
+    sleep, before = llm.sleep, dict[str, Any]()
+
+    def slept(level: int = 1) -> None:
+        before.update((name, weight.data.clone()) for name, weight in embeddings(llm).items())
+        sleep(level)
+
+    def undone(tags: list[str] | None) -> None:
+        if tags == ["kv_cache"]:
+            for name, weight in embeddings(llm).items():
+                weight.data.copy_(before[name])
+
+    llm.sleep = slept
+    _after_waking(llm, undone)

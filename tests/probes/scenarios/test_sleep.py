@@ -59,6 +59,8 @@ def test_memory_that_is_not_given_back_and_weights_that_come_back_wrong(patient:
     case = played(patient, "pretended", "sleepless", "woken_wrong")
     (nothing,) = observed(allocator.check, case)
     assert "gives back 0 MiB when it sleeps" in nothing
-    # What is sent anew after level 2 is right again.
-    (wrong,) = observed(sleep_wake.check, case)
-    assert "not the same after sleep level 1: what it computes differs" in wrong
+    # What is sent anew after level 2 is right again; but who has not slept has not forgotten what it computed before.
+    (wrong,) = [one for one in judge_one(sleep_wake.check, case).findings if one.grade is Grade.REPRODUCED]
+    assert "not the same after sleep level 1 and 2: what it computes differs" in wrong.message
+    after_two = [one.text for one in wrong.evidence if one.text.startswith("level 2")]
+    assert [text.split(":")[0] for text in after_two] == ["level 2, a prompt seen before"]

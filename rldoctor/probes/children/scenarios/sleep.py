@@ -1,15 +1,17 @@
 """Sleep and wake-up: the memory that is given back, and the outputs after each level and after many cycles. Before the
-first sleep the engine gets other weights than those that it has booted with, as a trainer's are after a step.
+first sleep the engine gets other weights than those that it has booted with, as a trainer's are after a step, and
+after level 2 it gets those and a second kind of them by turns, as at times after level 1.
 
 Arguments: ``levels`` (1, 2 or both), ``cycles`` (in all). Records: ``held`` (bytes of the engine's weights and KV
 cache), ``free`` (bytes of the device ``before``), ``start`` (``scores`` of fixed tokens; ``seen``, a greedy completion
 whose prompt is in the prefix cache: ``token_ids``, ``logprobs`` and ``tops``, see ``traffic.tops``; ``drawn``, the
 tokens of a request without a seed; ``free_blocks`` of the KV cache while nothing runs, None where the engine does not
-tell), ``cycles`` (one entry each: ``level``, ``parts`` whether it woke up the weights and the cache one after the
-other, ``asleep`` and ``awake``: free bytes), ``after`` (an entry for the first cycles of each level, whole and in
-parts, and for its last one: ``level``, ``cycle``, ``parts`` and all that ``start`` has),
-``failed`` (``level``, ``cycle``, ``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played,
-``update``: why the weights are those of the boot), ``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
+tell), ``second`` (the same with the second weights, where there are any), ``cycles`` (one entry each: ``level``,
+``parts`` whether it woke up the weights and the cache one after the other, ``asleep`` and ``awake``: free bytes),
+``after`` (an entry for the first cycles of each level, whole and in parts, and for its last one: ``level``, ``cycle``,
+``parts``, ``weights``, 0 or 1 for the second, and all that ``start`` has), ``failed`` (``level``, ``cycle``,
+``exceptions``; then nothing follows), ``unread`` (``level 2``: why it is not played, ``update``: why the weights are
+those of the boot), ``reach``. Written by the sources of vLLM 0.8.5 to 0.32."""
 
 from __future__ import annotations
 
@@ -33,6 +35,9 @@ CHANGED, SEED = 0.1, 8
 # without tags, wake up everything at once.
 PARTS = ("weights", "kv_cache")
 RECORDS = ("held", "free", "start", "cycles", "after")
+UPDATES = 2
+# Turns of all levels, whole and in parts, without weights that come after level 1 and with them.
+TOLD = 4
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -50,20 +55,24 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     if not levels:
         return
     running.record("held", _held(running))
-    # Twice: the second time the prompt is in the prefix cache.
-    _reported(running)
-    running.record("start", _reported(running))
+    names = ["start", "second"]
+    # The first ones last.
+    for number in reversed(range(len(sleeper.updates) or 1)):
+        sleeper.send(number)
+        # Twice: the second time the prompt is in the prefix cache.
+        _reported(running)
+        running.record(names[number], _reported(running))
     running.record("free", {"before": _free()})
     done: list[dict[str, Any]] = []
     after: list[dict[str, Any]] = []
     for number in range(arguments["cycles"]):
         level, parts = levels[number % len(levels)], number // len(levels) % 2 == 1
         try:
-            done.append(sleeper.cycle(level, parts))
+            done.append(sleeper.cycle(level, parts, update=level == 2 or number // len(levels) % TOLD == TOLD - 1))
             running.record("cycles", done)
-            if number < 2 * len(levels) or number >= arguments["cycles"] - len(levels):
-                parts = done[-1]["parts"]
-                after.append({"level": level, "cycle": number + 1, "parts": parts, **_reported(running)})
+            if number < TOLD * len(levels) or number >= arguments["cycles"] - len(levels):
+                told = {"parts": done[-1]["parts"], "weights": sleeper.sent}
+                after.append({"level": level, "cycle": number + 1, **told, **_reported(running)})
                 running.record("after", after)
         except Exception as error:
             running.record("failed", {"level": level, "cycle": number + 1, "exceptions": chain(error)})
@@ -76,31 +85,43 @@ class _Sleeper:
 
     def __init__(self, running: RunningEngine) -> None:
         self.running = running
-        self.weights: dict[str, Any] = {}
+        self.updates: list[dict[str, Any]] = []
+        self.sent = 0
         self.by_tags = "tags" in inspect.signature(running.engine.wake_up).parameters
 
     def learn(self) -> None:
-        """Sends weights that are not those of the boot, which are what level 2 throws away. Raises
+        """Makes weights that are not those of the boot, which are what level 2 throws away, and sends them. Raises
         :class:`TrainerError` and :class:`SyncError`."""
         self.sync, trainer = Sync(self.running, one_by_one=False), Trainer(self.running)
         chance = torch.Generator().manual_seed(SEED)
-        changed = {name: noisy(tensor, CHANGED, chance) for name, tensor in trainer.weights().items()}
+        own = trainer.weights()
+        changed = [{name: noisy(tensor, CHANGED, chance) for name, tensor in own.items()} for _ in range(UPDATES)]
         try:
-            self.weights = trainer.as_saved(changed)
-            self.sync.send(self.weights.items())
+            updates = [trainer.as_saved(one) for one in changed]
+            self.sync.send(updates[0].items())
         except Exception as error:  # the weights scenario tells what an engine does not take
             raise SyncError(f"the engine takes no new weights: {type(error).__name__}: {error}") from error
+        self.updates = updates
 
-    def cycle(self, level: int, parts: bool) -> dict[str, Any]:
+    def send(self, number: int) -> None:
+        """Weights of another kind than those that the engine has, which forgets what it computed with them."""
+        if self.updates:
+            self.sync.send(self.updates[number].items())
+            self.running.engine.reset_prefix_cache()
+            self.sent = number
+
+    def cycle(self, level: int, parts: bool, update: bool) -> dict[str, Any]:
+        """Level 2 needs weights; where there are none an ``update`` is left out."""
         engine = self.running.engine
         engine.sleep(level=level)
         asleep = _free()
         parts = parts and self.by_tags
         for tags in [[tag] for tag in PARTS] if parts else [None]:
             engine.wake_up(**({"tags": tags} if tags else {}))
-            if level == 2 and tags != [PARTS[1]]:
-                self.sync.send(self.weights.items())
-        # Nobody resets the prefix cache here: the engine has to forget what it loses, and level 2 got the same weights.
+            if update and self.updates and tags != [PARTS[1]]:
+                self.sent = 1 - self.sent
+                self.sync.send(self.updates[self.sent].items())
+        # Nobody resets the prefix cache here: the engine has to forget what it loses.
         return {"level": level, "parts": parts, "asleep": asleep, "awake": _free()}
 
 
