@@ -273,27 +273,29 @@ def power(job: Job) -> str:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Seeds whose request was answered otherwise the second time (``changed``), those for which that is so only beside
-    a request without a seed (``beside``), and those that share their answer with another, or give several completions
-    of one request the same (``shared``)."""
+    """Seeds whose request was answered otherwise the second time (``changed``), those for which that is so only when it
+    was preempted (``preempted``) or beside a request without a seed (``beside``), and those that share their answer
+    with another, or give several completions of one request the same (``shared``)."""
 
     changed: list[int]
+    preempted: list[int]
     beside: list[int]
     shared: list[int]
 
 
 def seeded(job: Job) -> Seeded:
-    batches: list[dict[int, list[int]]] = [{}, {}, {}]
+    batches: list[dict[int, list[int]]] = [{}, {}, {}, {}]
     for row in require(job, "seeds"):
         batches[row["batch"]][row["seed"]] = row["token_ids"]
-    first, again, mixed_batch = batches
+    first, again, mixed_batch, amid = batches
     siblings = require(job, "siblings")
     changed = [seed for seed, tokens in first.items() if again.get(seed) != tokens]
+    preempted = [seed for seed, tokens in amid.items() if seed not in changed and first.get(seed) != tokens]
     beside = [seed for seed, tokens in first.items() if mixed_batch and mixed_batch.get(seed) != tokens]
     shared = [seed for seed, tokens in first.items() if list(first.values()).count(tokens) > 1]
     if any(siblings.count(tokens) > 1 for tokens in siblings):
         shared += [seed for seed in list(first)[:1] if seed not in shared]
-    return Seeded(changed, [seed for seed in beside if seed not in changed], shared)
+    return Seeded(changed, preempted, [seed for seed in beside if seed not in changed], shared)
 
 
 def _draws(row: Mapping[str, Any], noise: Noise) -> Draws:

@@ -5,8 +5,8 @@ What it looks for
     completions that consist of one and the same token although the engine's own log-probabilities make that
     impossible; log-probabilities of requests that compete for the KV cache; and draws that do not follow the
     distribution of the model (a G-test for each sampling parameter, and sums over long completions; both together
-    give a healthy engine a false alarm in at most one of a million runs). In a log:
-    torch's refusal to sample from probabilities that are no numbers.
+    give a healthy engine a false alarm in at most one of a million runs); texts, ends and spellings that are not those
+    of the tokens. In a log: torch's refusal to sample from probabilities that are no numbers.
 
 Why it hurts
     Rewards and ratios are computed from garbage; typical are completions of ``!!!!`` (token 0), which is what sampling
@@ -189,6 +189,15 @@ def text_of_the_tokens(case: Case) -> Iterator[Finding | Reach]:
                         commands=("rldoctor compat",),
                     ),
                 ),
+            )
+        misspelt = [pair for row in reported for pair in row.get("misspelt", ())]
+        if misspelt and not wrong:
+            told, own = misspelt[0]
+            yield check.finding(
+                f"{describe(job)} calls {len(misspelt)} of its tokens otherwise beside their log-probability",
+                grade=Grade.OBSERVED,
+                evidence=(Evidence(text=f"{told[:40]!r}, which is {own[:40]!r}", source="tokens scenario"),),
+                fixes=(Fix(title="another release of vLLM; until then tell tokens by their ids"),),
             )
         yield Reach(f"{len(reported)} texts from {describe(job)} are those of their tokens")
 

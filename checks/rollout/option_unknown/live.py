@@ -121,10 +121,14 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
         drawn = seeded(job)
         if drawn.changed and wrong_by_themselves(job):
             raise NotApplicable("draws are wrong without any parameter already (RLD404)")
-        if drawn.changed or drawn.shared or drawn.beside:
+        # The first of these kinds is what is told.
+        seeds = drawn.changed or drawn.shared or drawn.preempted or drawn.beside
+        if seeds:
             said, severity = f"{len(drawn.shared)} of them draw the same tokens", Severity.ERROR
             if drawn.changed:
                 said = f"{len(drawn.changed)} of them draw other tokens the second time"
+            elif drawn.preempted and not drawn.shared:
+                said = f"{len(drawn.preempted)} of them draw other tokens when they are preempted"
             elif drawn.beside and not drawn.shared:
                 said = f"{len(drawn.beside)} of them draw other tokens beside a request without a seed"
                 # Its sampler of the CPU gives up all seeds of such a batch; that of GPUs keeps them.
@@ -133,9 +137,7 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
                 f"{describe(job)} does not apply the seeds of requests: {said}",
                 severity=severity,
                 grade=Grade.OBSERVED,
-                evidence=(
-                    Evidence(text=f"seeds {drawn.changed or drawn.shared or drawn.beside}", source="sampling scenario"),
-                ),
+                evidence=(Evidence(text=f"seeds {seeds}", source="sampling scenario"),),
                 fixes=(Fix(title="another release of vLLM; until then do not count on seeds of requests"),),
             )
         yield Reach(f"requests with a seed of their own repeat on {describe(job)}")

@@ -5,6 +5,7 @@ engine below ``LLM`` has the same three methods in V0 and V1: ``add_request``, `
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,10 +52,15 @@ class Trace:
 
 
 def drive(
-    running: RunningEngine, arrivals: Sequence[Arrival], most_steps: int = 20_000, trace: Trace | None = None
+    running: RunningEngine,
+    arrivals: Sequence[Arrival],
+    most_steps: int = 20_000,
+    trace: Trace | None = None,
+    preempt_at: int | None = None,
 ) -> Trace:
     """Plays the arrivals to their end, or to ``most_steps``. An answer that is missing then has no finish reason. A
-    given ``trace`` goes on, and is what is known where a step raises."""
+    given ``trace`` goes on, and is what is known where a step raises. Before the step ``preempt_at`` all that is under
+    way loses its place in the KV cache (see :func:`can_preempt`)."""
     from vllm import SamplingParams
 
     engine, trace, began = running.engine.llm_engine, trace or Trace(), time.monotonic()
@@ -74,6 +80,8 @@ def drive(
                 break
             trace.steps = waiting[0].at  # nobody is there; the next one arrives at once
             continue
+        if trace.steps == preempt_at:
+            engine.reset_prefix_cache(reset_running_requests=True)
         step = time.monotonic()
         for output in engine.step():
             _take(trace, asked, output)
@@ -90,6 +98,16 @@ def drive(
                 engine.abort_request([one.name])
                 answer.update(aborted=True, aborted_at=len(answer["token_ids"]))
     return trace
+
+
+def can_preempt(running: RunningEngine) -> bool:
+    """Whether the engine preempts when it is told to, as trainers do that change weights amid answers (vLLM 0.12 on).
+    One that schedules ahead drops a token that it has drawn already: it is not asked."""
+    engine = running.engine.llm_engine
+    reset = getattr(engine, "reset_prefix_cache", None)
+    if reset is None or "reset_running_requests" not in inspect.signature(reset).parameters:
+        return False
+    return type(first(running.engine, SCHEDULERS)).__name__ == "Scheduler"
 
 
 class Preemptions:

@@ -294,7 +294,8 @@ def test_seeds_say_nothing_where_draws_are_wrong_without_any() -> None:
 @pytest.mark.parametrize(
     ("batches", "device", "said", "severity"),
     [
-        ((0, 9, 9), "cpu", "draw other tokens the second time", Severity.ERROR),
+        ((0, 9, 9, 9), "cpu", "draw other tokens the second time", Severity.ERROR),
+        ((0, 0, 0, 9), "cpu", "draw other tokens when they are preempted", Severity.ERROR),
         ((0, 0, 9), "cuda", "draw other tokens beside a request without a seed", Severity.ERROR),
         ((0, 0, 9), "cpu", "draw other tokens beside a request without a seed", Severity.NOTE),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rldoctor_checks.rollout import chat_template, vocabulary
+from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Grade, Outcome, Severity
 from rldoctor.api.facts import ModelFiles
@@ -136,3 +137,13 @@ def test_without_a_tokenizer_nothing_is_said(check: Check) -> None:
     case = scenario_case("tokens", unread={"tokenizer": "the model comes without a tokenizer"})
     result = judge_one(check, case)
     assert result.outcome is Outcome.NOT_CHECKED and "without a tokenizer" in str(result.reason)
+
+
+def test_tokens_that_are_misspelt_beside_their_log_probability() -> None:
+    row = {"token_ids": [5, 6], "engine": "ab", "tokenizer": "ab", "misspelt": []}
+    assert not findings(outputs_corrupt.check, reported(texts=[row]))
+    (finding,) = findings(outputs_corrupt.check, reported(texts=[{**row, "misspelt": [["A", "a"]]}]))
+    assert finding.code == "RLD404" and "calls 1 of its tokens otherwise" in finding.message
+    # Texts that are wrong themselves are the one cause.
+    (finding,) = findings(outputs_corrupt.check, reported(texts=[{**row, "engine": "AB", "misspelt": [["A", "a"]]}]))
+    assert "are not those of their own tokens" in finding.message

@@ -772,3 +772,30 @@ def spaces_of_siblings_stripped(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, stripped)
+
+
+def siblings_told_the_firsts_stop(llm: Any) -> None:
+    """All completions of a request are told to have stopped where the first one did."""
+
+    def same(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in output.outputs[1:]:
+                if completion.stop_reason is not None:
+                    completion.stop_reason = output.outputs[0].stop_reason
+        return outputs
+
+    _answered_otherwise(llm, same)
+
+
+def tokens_called_otherwise(llm: Any) -> None:
+    """Beside its log-probability a token has the letters of the other case."""
+
+    def otherwise(outputs: Any) -> Any:
+        for output in outputs:
+            for completion in output.outputs:
+                for place in completion.logprobs or ():
+                    for told in place.values():
+                        told.decoded_token = told.decoded_token and told.decoded_token.swapcase()
+        return outputs
+
+    _answered_otherwise(llm, otherwise)

@@ -1500,3 +1500,18 @@ def penalties_forget_before_preemption(llm: Any) -> None:
         }
 
     _asked_otherwise(llm, later)
+
+
+def preempted_seeds_begin_anew(llm: Any) -> None:
+    """A seeded request that comes back after a preemption begins its random numbers anew."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    runner = engine_facts.first(llm, tuple(name.removesuffix(".sampler") for name in SAMPLER))
+    preempt = scheduler._preempt_request
+
+    def preempted(request: Any, *given: Any, **named: Any) -> None:
+        preempt(request, *given, **named)
+        generator = runner.requests[request.request_id].generator
+        if generator is not None:
+            generator.manual_seed(generator.initial_seed())
+
+    changes.put(scheduler, "_preempt_request", preempted)

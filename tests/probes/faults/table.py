@@ -1003,6 +1003,21 @@ FAULTS = (
         ("RLD404",),
         DRAWS,
     ),
+    Fault(
+        "sleep:cache_wakes_over_the_update",
+        "what is sent before the cache wakes up is lost",
+        ("RLD208",),
+        SLEEP,
+        SLEEPS,
+    ),
+    Fault("answers:siblings_told_the_firsts_stop", "completions are told the first one's stop", ("RLD404",), ANSWERS),
+    Fault("answers:tokens_called_otherwise", "tokens are misspelt beside their log-probability", ("RLD404",), ANSWERS),
+    Fault(
+        "sampling:preempted_seeds_begin_anew",
+        "a request that is preempted begins its seed anew",
+        ("RLD219",),
+        ("sampling",),
+    ),
 )
 
 

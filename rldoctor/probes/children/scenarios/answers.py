@@ -29,6 +29,8 @@ BIAS = 100.0
 ORDERED = "the order of answers"
 ORDER, LEAST, MOST = 6, 3, 6
 LONGEST_TEXT, TEXTS = 48, 4
+# Of so many stops four completions seldom draw the same one.
+STOPS = 16
 # Strings that no text of two letters has.
 NEVER = ("#!", "?+", "~&")
 # Tokens of a long prompt, which engines and tokenizers may cut.
@@ -205,6 +207,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         for allowed, strings, coming in asked:
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
                 rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, coming, False)))
+    rows += _own_stops(running, tokenizer, [token for token in plain if len(tokenizer.decode([token])) == 1][:STOPS])
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
         for skipped in (True, False):
@@ -219,6 +222,19 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             # Where the parts do not meet, signs of their own stand for them, and not in the same way everywhere.
             whole = character * str(tokenizer.decode(got.token_ids)).count(character)
             rows.append(_counted("characters of several tokens", character, got, character, whole))
+    return rows
+
+
+def _own_stops(running: RunningEngine, tokenizer: Any, stops: list[int]) -> list[dict[str, Any]]:
+    """Completions of one request that stop at once, each at the stop that it drew itself, a token or a string."""
+    texts = [str(tokenizer.decode([token])) for token in stops]
+    rows = []
+    for about, asked, named in (("stop_token_ids", stops, stops), ("stop", texts, texts)):
+        for got in _drawn(running, stops, {about: asked, "max_tokens": LEAST}) if len(stops) > 1 else ():
+            reason = dict(zip(stops, named)).get(got.token_ids[0])  # noqa: B905 - Python 3.9
+            # Whether the stop is part of the text is another matter.
+            expected = got._replace(token_ids=got.token_ids[:1], finish_reason="stop", stop_reason=reason)
+            rows.append(_text_row(about, asked, got, expected))
     return rows
 
 

@@ -5,8 +5,8 @@ Arguments: ``draws`` (for each setting of one token), ``paths`` (requests of eac
 ``penalties`` and ``seeded`` (completions, and tokens of each), ``temperature`` (another one than 1). Records:
 ``trainer`` (see ``Trainer.facts``, or ``unread`` says why there is none), ``settings`` (see :func:`_row`), ``long``
 (see :func:`_long`), ``pairs`` (rows with ``name``, how many ``pairs`` of draws, how many ``equal`` and the ``chance``
-of one), ``seeds`` (rows with ``seed``, ``batch`` and ``token_ids``), ``siblings`` (the completions of one request with
-a seed), ``reach``."""
+of one), ``seeds`` (rows with ``seed``, ``batch``, from 0 to 3, see :func:`_seeded`, and ``token_ids``), ``siblings``
+(the completions of one request with a seed), ``reach``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import torch
 from expected import FLOOR, SingleTokens, add_scores, classes_of, distribution, echoes_of, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
+from traffic import Arrival, can_preempt, drive
 from trainer import Trainer, TrainerError
 
 PROMPT_TOKENS = 24
@@ -297,16 +298,22 @@ def _long(
 def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[str, Any]]:
     """In batches whose prompts fit into one step: on the CPU vLLM 0.32 fails where the prompt of a request with a seed
     is prefilled in parts (``CPU Generator does not use offset``)."""
-    room = min(running.options.get("max_num_batched_tokens") or 512, 512) // PROMPT_TOKENS or 1
+    room = _room(running, PROMPT_TOKENS)
     names = list(requests)
     parts = [names[first : first + room] for first in range(0, len(names), room)]
     return [row for part in parts for row in running.generate({name: requests[name] for name in part})]
 
 
+def _room(running: RunningEngine, tokens: int) -> int:
+    """How many requests of so many tokens are read in one step."""
+    return int(min(running.options.get("max_num_batched_tokens") or 512, 512)) // tokens or 1
+
+
 def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
     """The same requests with seeds of their own three times: then in another order, at last beside one without. Others
     that end sooner stand behind them the first time, and before them the second time, when rows move. In between come
-    as many others as a count of requests might tell apart."""
+    as many others as a count of requests might tell apart. A fourth time they are preempted halfway, where the engine
+    does that when it is told to."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
     sooner = {f"sooner {n}": {"seed": LATER_SEEDS + n, "max_tokens": SOONER} for n in range(MOVED)}
     first = {f"seed {seed}": {"seed": seed} for seed in SEEDS}
@@ -319,7 +326,17 @@ def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
                 rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
         if batch == 0:
             running.generate({f"between {n}": (prompt, {"max_tokens": 1}) for n in range(BETWEEN)})
-    return rows
+    return rows + _preempted(running, prompt)
+
+
+def _preempted(running: RunningEngine, prompt: list[int]) -> list[dict[str, Any]]:
+    """As many of them as find room in one step with all that they have said before."""
+    if not can_preempt(running):
+        return []
+    seeds = SEEDS[: _room(running, PROMPT_TOKENS + SEEDED_TOKENS)]
+    arrivals = [Arrival(str(seed), prompt, {**SEEDED, "seed": seed}) for seed in seeds]
+    answers = drive(running, arrivals, preempt_at=SEEDED_TOKENS // 2).answers
+    return [{"seed": seed, "batch": 3, "token_ids": answers[str(seed)]["token_ids"]} for seed in seeds]
 
 
 def _siblings(running: RunningEngine) -> list[list[int]]:

@@ -7,7 +7,8 @@ launch. Records: ``tokenizer`` (``class``, ``size``, ``largest`` id, ``own`` whe
 special token that ends the assistant's turn: ``id``, ``token``), ``ends`` (for ``eos``, ``turn`` and an ``other`` one
 that generation_config.json names, what the engine did when it was made to choose that token: ``token_ids``,
 ``finish_reason``), ``again`` (texts: how many come back as the same ids), ``texts`` (completions of plain ASCII tokens,
-one of them long, and of some with white space: ``token_ids``, the text of the ``engine`` and of the ``tokenizer``),
+one of them long, and of some with white space: ``token_ids``, the text of the ``engine`` and of the ``tokenizer``,
+``misspelt``, the tokens that are called otherwise beside their log-probability: that text and the tokenizer's),
 ``read`` (prompts that were given as text, and the question as messages: ``about`` which, the ids of the ``engine`` and
 of the ``tokenizer``, or how the engine ``refused``), ``reach``."""
 
@@ -190,18 +191,28 @@ def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: in
     from vllm import SamplingParams
 
     given = {**EVEN, "n": count, "max_tokens": length, "ignore_eos": True}
-    parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True)
+    parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True, logprobs=0)
     asked = [{"prompt_token_ids": running.prompt(PROMPT, salt=3)}]
     return [
         {
             "token_ids": list(completion.token_ids),
             "engine": completion.text,
             "tokenizer": tokenizer.decode(completion.token_ids, skip_special_tokens=True),
+            "misspelt": _misspelt(tokenizer, completion),
         }
         for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
         if set(completion.token_ids) <= set(allowed)
     ]
+
+
+def _misspelt(tokenizer: Any, completion: Any) -> list[tuple[str, str]]:
+    """Releases differ in whether a token that begins a word has its space, and some tell no text."""
+    told = [
+        (getattr((place or {}).get(token), "decoded_token", None), str(tokenizer.decode([token])))
+        for place, token in zip(completion.logprobs or [], completion.token_ids)  # noqa: B905 - Python 3.9
+    ]
+    return [(one, own) for one, own in told if one is not None and one.strip() != own.strip()]
 
 
 def _same(tokenizer: Any, text: str) -> bool:
