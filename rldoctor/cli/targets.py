@@ -49,9 +49,7 @@ def _refuse_file(target: Path) -> None:
     if str(target).endswith(LOGS):
         raise InputError(f"{target}: a log by its name, and no launch file: {command}")
     if target.suffix == ".txt" and _TRACEBACK.search(untrusted.beginning(target)):
-        raise InputError(
-            f"{target}: a log with a traceback, and no launch file: rldoctor triage {shlex.quote(str(target))}"
-        )
+        raise InputError(f"{target}: a log with a traceback, and no launch file: {command}")
     held = _object(target) if target.suffix == ".json" else {}
     if {"schema_version", "findings"} <= held.keys():
         raise InputError(f"{target}: a report of rldoctor, and no launch file")

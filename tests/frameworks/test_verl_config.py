@@ -68,6 +68,8 @@ data: {{my_own: 1}}
         ("ppo_trainer", "+data.another", False),
         ("ppo_trainer", "data.my_own", False),
         ("ppo_trainer, more", "actor_rollout_ref.actor.my_own", False),
+        ("{actor@actor_rollout_ref.actor: dp_actor}", "actor_rollout_ref.actor.my_own", False),
+        ("[ppo_trainer]", "actor_rollout_ref.actor.my_own", False),
         ("of_my_own", "actor_rollout_ref.actor.my_own", False),
     ],
 )

@@ -57,7 +57,8 @@ def _built_on(launch: Launch, name: str) -> str | None:
     tree = next((one for one in launch.trees if PurePosixPath(one.source.file).stem == name), None)
     listed = tree.value.get("defaults") if tree is not None else None
     above = [one for one in listed if one != "_self_"] if isinstance(listed, list) else []
-    return above[0] if len(above) == 1 and above[0] in SHIPPED else None
+    # A part of a group is a mapping: actor@actor_rollout_ref.actor: dp_actor.
+    return above[0] if len(above) == 1 and isinstance(above[0], str) and above[0] in SHIPPED else None
 
 
 def hidden(launch: Launch, key: str) -> bool:
