@@ -177,6 +177,9 @@ def _finding(case: Case, check: Check, misfits: list[Misfit], severity: Severity
 
 def _cited(misfit: Misfit, demand: Demand) -> Evidence:
     """What one release demands, which is named where the source does not name it."""
+    if demand.used:
+        text = f"runs with {misfit.on}{demand.specifier}, by the imports in its published source"
+        return Evidence(text=text, source=f"{misfit.by.name} {misfit.by.version}")
     release, source = f"{misfit.by.name} {misfit.by.version}", demand.url or demand.source
     named = release in source
     return Evidence(text=f"{'' if named else f'{release}: '}{misfit.on}{demand.specifier}", source=source)
@@ -202,15 +205,21 @@ def _why(misfit: Misfit) -> str:
 
 
 def _fixes(case: Case, misfits: list[Misfit]) -> Iterator[Fix]:
-    """The change of what is demanded; or, where one package alone demands it, another release of that one."""
-    misfit, *others = misfits
+    """The change of what is demanded; or, where one package alone demands it, another release of that one. For what the
+    launch does not use nothing that it runs with is moved."""
+    used = [misfit for misfit in misfits if not _unused(case, misfit)]
+    if not used:
+        names = " and ".join(dict.fromkeys(misfit.by.name for misfit in misfits))
+        yield Fix(title=f"this launch needs no change; to train with {names}, make another environment")
+        return
+    misfit = used[0]
     if misfit.on == "python":
         yield Fix(
             title=f"use a Python that {misfit.by.name} {misfit.by.version} declares: {misfit.demands[0].specifier}"
         )
     else:
         yield _change_demanded(case, misfit)
-    if others:
+    if len(misfits) > 1:
         return
     versions = accepting_releases(case, misfit.demands[0], misfit.version)
     if versions:
@@ -231,7 +240,9 @@ def _change_demanded(case: Case, misfit: Misfit) -> Fix:
     """Moves the package that is demanded to what everybody here accepts, or says that nothing would be accepted."""
     name = misfit.installed.name if misfit.installed else misfit.on
     moved = dict(_companions(case, misfit))
-    demands = tuple(d for d in needs_of(case).on(misfit.on) if d.by.name not in moved)
+    here = tuple(d for d in needs_of(case).on(misfit.on) if d.by.name not in moved)
+    # Frameworks that lie beside the launch's own count as long as one release serves all.
+    demands = here if acceptable_releases(case, name, here) else tuple(d for d in here if _counts(case, misfit, d))
     parties = list(dict.fromkeys(f"{d.by.name} {d.by.version}" for d in demands))
     who = parties[0] if len(parties) == 1 else f"{', '.join(parties[:-1])} and {parties[-1]}"
     wanted = f"{name}{combined_specifier(demands)}"
@@ -244,7 +255,8 @@ def _change_demanded(case: Case, misfit: Misfit) -> Fix:
                 title=f"{alone}, which was withdrawn or is no stable release: take releases that go together",
                 commands=("rldoctor compat",),
             )
-        opinions = ", ".join(dict.fromkeys(f"{d.by.name} {d.by.version}: {d.specifier}" for d in demands))
+        said = {one: ",".join(d.specifier for d in demands if f"{d.by.name} {d.by.version}" == one) for one in parties}
+        opinions = "; ".join(f"{one}: {specifiers}" for one, specifiers in said.items())
         return Fix(
             title=f"no release of {name} is accepted by all ({opinions}): take releases that go together",
             commands=("rldoctor compat",),
@@ -258,6 +270,11 @@ def _change_demanded(case: Case, misfit: Misfit) -> Fix:
         valid_for=wanted,
         side_effects=_side_effects(case, name, version),
     )
+
+
+def _counts(case: Case, misfit: Misfit, demand: Demand) -> bool:
+    """Whether a change for the sake of a misfit has to meet a demand: its own, and what the launch runs with."""
+    return demand.by.name == misfit.by.name or not elsewhere(case, package_identity(demand.by))
 
 
 def _companions(case: Case, misfit: Misfit) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
 from rldoctor.api import (
@@ -63,8 +63,9 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
     """The rows of the table that hold here."""
     packages = case.packages
     assert packages is not None
-    run = _of_the_run(case)
-    shown = [row for row in known_issues() if row.shown_by == check.code and row.package in run]
+    table = [row for row in known_issues() if row.shown_by == check.code]
+    run = _of_the_run(case, {row.package for row in table})
+    shown = [row for row in table if row.package in run]
     rows = [row for row in shown if find(packages, row.package) is not None]
     for row in rows:
         if row.covers(case):
@@ -86,12 +87,14 @@ def known_defect(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"not judged: {', '.join(left)}")
 
 
-def _of_the_run(case: Case) -> tuple[str, ...]:
+def _of_the_run(case: Case, known: Set[str]) -> tuple[str, ...]:
     """The packages whose defects the run would meet: the framework, the engine, and what these ask for. Without a
-    launch, or where no framework is known, every one that is there counts as a framework."""
+    launch, or where no framework is known, every one that is there counts as a framework. ``known`` are the packages
+    with rows: one that only comes along with a framework does not stand for it."""
     packages, plan = case.packages, case.plan
     assert packages is not None
-    own = packages_of(plan.framework) if plan is not None else ()
+    names = packages_of(plan.framework) if plan is not None else ()
+    own = tuple(name for name in names if name in known) or names
     with aside():  # of several names of a framework one is enough
         there = [name for name in own or FRAMEWORKS if find(packages, name) is not None]
     engine = ("vllm",) if plan is None or plan.value("rollout.backend", "vllm") == "vllm" else ()

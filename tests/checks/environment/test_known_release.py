@@ -157,3 +157,11 @@ def test_a_package_that_the_run_does_not_use_is_not_judged() -> None:
     beside = {"trl": "0.24.0", "unsloth": "2025.12.2"}
     assert judged(check, versions=beside, **COLOCATE).outcome is Outcome.PASS
     assert judged(check, versions={"unsloth": "2025.12.2"}, framework="unsloth").findings
+
+
+def test_what_comes_along_with_a_framework_does_not_stand_for_it() -> None:
+    plan = planned(framework="unsloth").plan
+    named = {"vllm": "0.10.2", "transformers": "4.56.1", "trl": "0.22.2", "ray": "2.48.0", "unsloth_zoo": "2025.9.12"}
+    result = judge_one(check, replace(assumed(**named), plan=plan))
+    assert (result.outcome, result.reason) == (Outcome.NOT_CHECKED, "the assumed environment does not name unsloth")
+    assert judge_one(check, replace(assumed(**named, unsloth="2025.9.9"), plan=plan)).outcome is Outcome.PASS

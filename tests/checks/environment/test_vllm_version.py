@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 from rldoctor_checks.environment.vllm_version import check
@@ -92,6 +93,30 @@ def test_a_framework_that_the_launch_does_not_train_with_is_a_note(framework: st
     assert severities(result) == severity
     unused = "; this launch does not train with openrlhf"
     assert result.findings[0].message.endswith(unused) == (framework == "verl")
+
+
+def test_a_fix_serves_the_launch_before_what_lies_beside_it() -> None:
+    def fixes(framework: str) -> list[list[str]]:
+        several = replace(
+            assumed(openrlhf="0.8.5", trl="0.25.1", vllm="0.12.0"), plan=planned(framework=framework).plan
+        )
+        return [[fix.title for fix in finding.fixes] for finding in judged(check, several).findings]
+
+    beside = ["this launch needs no change; to train with openrlhf, make another environment"]
+    assert fixes("TRL") == [["install the vllm that trl 0.25.1 accepts", ANY], beside]
+    # Nobody knows which of them a stranger's launch is for.
+    (both, *_) = fixes("acme")
+    assert both == [
+        "no release of vllm is accepted by all (trl 0.25.1: >=0.6.4,<0.12,==0.10.2; openrlhf 0.8.5: "
+        ">0.8.2,<0.10,==0.9.1): take releases that go together"
+    ]
+
+
+def test_a_bound_from_the_sources_says_whose_it_is() -> None:
+    evidence = judged(check, assumed(trl="0.25.1", vllm="0.12.0")).findings[0].evidence
+    assert ("trl 0.25.1", "runs with vllm<0.12, by the imports in its published source") in [
+        (one.source, one.text) for one in evidence
+    ]
 
 
 def test_installed_metadata_comes_before_the_table() -> None:
