@@ -135,6 +135,66 @@ def test_transformers_own_handler_calls_it_and_stops(
         assert "RLD501" in done.stderr
 
 
+TRAINED = """
+import json, site, sys
+for folder in json.loads(sys.argv[1]):
+    site.addsitedir(folder)
+import torch
+from transformers import Trainer, TrainingArguments
+from rldoctor.watch.trainer import RLDoctorCallback
+
+records, stop = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+
+
+class Policy(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x, labels=None):
+        return {"loss": (self.weight * x - labels).square().mean()}
+
+
+class WithRewards(Trainer):
+    def log(self, logs, *more, **named):
+        # What TRL's trainers add to the loss in the same place.
+        step = self.state.global_step
+        super().log({**logs, **records[step - 1]} if "loss" in logs else logs, *more, **named)
+
+
+callback = RLDoctorCallback(stop=stop)
+trainer = WithRewards(
+    model=Policy(),
+    args=TrainingArguments(
+        output_dir=sys.argv[4], max_steps=len(records), logging_steps=1, save_strategy="no", report_to=[], use_cpu=True
+    ),
+    train_dataset=[{"x": torch.ones(1), "labels": torch.zeros(1)}] * 8,
+    callbacks=[callback],
+)
+trainer.train()
+print(json.dumps({"step": trainer.state.global_step, "findings": [finding.code for finding in callback.findings]}))
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("sick", "stop"), [("RLD501", True), ("RLD501", False), ("", True)])
+def test_a_real_trainer_of_transformers_is_stopped(patient: Path, sick: str, stop: bool, tmp_path: Path) -> None:
+    """Needs accelerate, which the patient of the set-up has."""
+    known = [str(patient), "-c", "import accelerate"]
+    if subprocess.run(known, capture_output=True, timeout=300, check=False).returncode:
+        pytest.skip(f"{patient} has no accelerate, without which transformers trains nothing")
+    records = [record(step, **SICK.get(sick, {})) for step in range(1, 41)]
+    folders = [path for path in sys.path if path.endswith("site-packages")]
+    given = [*(json.dumps(value) for value in (folders, records, stop)), str(tmp_path)]
+    done = subprocess.run(
+        [str(patient), "-c", TRAINED, *given], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    reported = json.loads(done.stdout.splitlines()[-1])
+    assert (20 < reported["step"] < 40) is bool(sick and stop)
+    assert set(reported["findings"]) == ({sick} if sick else set())
+
+
 RANK = """
 import json, site, sys
 for folder in json.loads(sys.argv[1]):
