@@ -270,6 +270,12 @@ def encoded(option: Option) -> dict[str, Any]:
     return entry
 
 
+def default_number(framework: str, version: str, group: str, name: str) -> float | None:
+    """The number that an option has where nobody gives it; None where it has none or nobody knows it."""
+    default = OptionTable.load(framework).default(name, version, group)
+    return default if isinstance(default, int | float) and not isinstance(default, bool) else None
+
+
 @cache
 def _load(framework: str) -> OptionTable:
     layout_of(framework)  # a KeyError for what has none

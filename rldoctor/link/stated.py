@@ -104,8 +104,11 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
         likeness = {text: SequenceMatcher(None, text, value).ratio() for texts, _, _ in places for text in texts}
         if value in likeness or max(likeness.values(), default=0) < _ALIKE:
             continue
-        # Of several that judge options of one name it is the one that has what was meant.
-        texts, module, function = max(places, key=lambda place: max(likeness[text] for text in place[0]))
+        # Of several that judge options of one name it is the one that has what was meant; of those the package's own
+        # before what lies deeper, such as its experiments.
+        texts, module, function = max(
+            places, key=lambda place: (max(likeness[text] for text in place[0]), -place[1].count("."))
+        )
         yield Unheard(key, value, tuple(sorted(texts, key=lambda text: -likeness[text])), module, function)
 
 

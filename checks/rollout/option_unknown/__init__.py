@@ -51,7 +51,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
-from rldoctor.api.releases import refused_values, unheard_texts
+from rldoctor.api.releases import default_number, refused_values, unheard_texts
 from rldoctor.api.releases import remedies as ways
 
 from . import attention_variable
@@ -160,12 +160,16 @@ def sampling_refused(case: Case) -> Iterator[Finding | Reach]:
     if vllm is None:
         raise NotChecked("the release of vLLM is not known", how="--python PATH, or --assume vllm==VERSION")
     for refused in refused_values("vllm", vllm.version, REQUESTS, given):
+        # A null may reach vLLM as it is, which compares it with a number.
+        own = default_number("vllm", vllm.version, "SamplingParams", refused.field)
         yield check.finding(
             f"vLLM {vllm.version} refuses every request: {refused.message.rstrip('.')}",
             evidence=(*cite(plan, SAMPLING + refused.field), Evidence(text=f"raised when {refused.condition}")),
             fixes=(
                 *(Fix(title=way.text) for way in ways("vllm", REQUESTS, [refused.condition], refused.message)),
-                Fix(title="or leave it to the default"),
+                Fix(title="or leave it to the default")
+                if own is None
+                else Fix.unsafe("or give vLLM's own default", {SAMPLING + refused.field: own}),
             ),
         )
     yield Reach(f"the values of {len(given)} sampling parameters")

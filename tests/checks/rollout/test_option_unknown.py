@@ -305,6 +305,14 @@ def test_sampling_parameters_that_the_engine_refuses(
     assert [fix.edits for finding in found for fix in finding.fixes if fix.edits] == []
 
 
+def test_a_refused_parameter_gets_the_engine_s_own_number(tmp_path: Path) -> None:
+    """A null would reach vLLM as it is."""
+    text = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.top_k=-5 actor_rollout_ref.rollout.top_p=0\n"
+    found = LaunchFile(tmp_path, text, {"verl": "0.7.0", "vllm": "0.11.0"}).findings(check)
+    edits = {edit.option: edit.value for finding in found for fix in finding.fixes for edit in fix.edits}
+    assert edits == {"sampling.top_k": 0, "sampling.top_p": 1.0}
+
+
 # https://github.com/verl-project/verl/issues/1080
 def test_an_option_that_a_release_took_away_is_not_renamed(tmp_path: Path) -> None:
     gone = options(tmp_path, "0.3.0.post1", "actor_rollout_ref.actor.fsdp_config.grad_offload=False")
