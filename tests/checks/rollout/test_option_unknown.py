@@ -301,8 +301,8 @@ def test_sampling_parameters_that_the_engine_refuses(
     assert [finding.message for finding in found] == (
         [f"vLLM {vllm} refuses every request: {refused}"] if refused else []
     )
-    # Nothing stands for the default: None is refused as well.
-    assert [fix.edits for finding in found for fix in finding.fixes if fix.edits] == []
+    # None does not stand for the default: it is refused as well.
+    assert all(edit.value is not None for finding in found for fix in finding.fixes for edit in fix.edits)
 
 
 def test_a_refused_parameter_gets_the_engine_s_own_number(tmp_path: Path) -> None:
