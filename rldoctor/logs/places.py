@@ -105,6 +105,8 @@ PLACES: tuple[Reveal, ...] = (
 # What stands for a node's name: a word with letters and digits, or of several parts.
 _NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
 _OF_A_MACHINE = r"(?:node|host|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
+# What else something happens on: rank-0, epoch-3, cuda-12.4, A100-SXM4-80GB.
+_NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie|\d+gb))"
 # Where a line that tells of an end names the node, and the attempt: what says most comes first.
 _NODES = tuple(
     expression(pattern)
@@ -120,7 +122,7 @@ _NODES = tuple(
         rf"\b[Cc]onnection to {_NAME} closed\b",
         rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
         rf"{_NAME} \(rank \d+\)",
-        rf"(?i:\bon) {_NAME}(?![\w.-])",
+        rf"(?i:\bon {_NO_NODE}){_NAME}(?![\w.-])",
     )
 )
 _ATTEMPT = expression(

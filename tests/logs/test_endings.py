@@ -459,6 +459,8 @@ ENDED_AT = {
     "a count": ("Job 91221 terminated with state NODE_FAIL on node gpu07 (restart count 2)", "gpu07", 2),
     "ssh": ("ssh: connect to host n5 port 22: x\nORTE was unable to reliably start one or more daemons.", "n5", None),
     "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
+    "a kind of GPU": ("Job 12 was cancelled on A100-SXM4-80GB", None, None),
+    "a rank": ("process 7 exited with code 137 on rank-0", None, None),
     "MPICH": ("=   PID 4774 RUNNING AT ws-1\n=   EXIT CODE: 139\n=   CLEANING UP", "ws-1", None),
     "PRRTE": (
         "prterun noticed that process rank 5 with PID 44 on node nid3 exited on\nsignal 9 (Killed).",

@@ -498,6 +498,7 @@ def test_a_job_that_started_late_and_ended_well_has_started() -> None:
         "failed to pull image acme/tools:3, using the cached one",
         "failed to pull image of sample 3",
         "agent 3 is dead because its health is 0",
+        "RuntimeError: DataLoader worker (pid 25902) is killed by signal: Terminated. ",
         "(RolloutWorker pid=71) game client disconnected unexpectedly",
         "job 3 of the curriculum is cancelled: too easy",
         "finish_reason=LENGTH_CAPPED count=12",

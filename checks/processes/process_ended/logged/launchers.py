@@ -47,11 +47,12 @@ check.signature(
     silent=True,
     url="https://pytorch.org/docs/stable/elastic/rendezvous.html",
 )
-# torch/csrc/DataLoader.cpp; the kernel's SIGKILL is RLD604, a full /dev/shm RLD113.
+# torch/csrc/DataLoader.cpp; the kernel's SIGKILL is RLD604, a full /dev/shm RLD113, and what is terminated or hung up
+# did not crash.
 check.signature(
     ") is killed by signal: ",
     pattern=r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: "
-    r"(?P<signal>(?!Bus error|Killed)[A-Z][a-z ]{2,40})",
+    r"(?P<signal>Segmentation fault|Aborted|Illegal instruction|Floating point exception)",
     says="the loader's worker with pid {pid} crashed in native code ({signal}), without a word of its own",
     fixes=(
         Fix(
