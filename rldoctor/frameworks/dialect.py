@@ -282,7 +282,7 @@ class Dialect:
                 line=launch.line,
                 form=self.style,
                 owner=self.name,
-                takes="a value",
+                takes=f"a value for {key}",
                 option=None if (found := self.rule(key)) is None else found[0],
                 why=f"{options.source} has no default for it, and the launch does not give it"
                 + (f"; {meant} is no key of this release" if meant else ""),

@@ -104,6 +104,7 @@ def test_an_engine_is_named_where_none_is_the_default(
 ) -> None:
     (plan,) = launches({"run.sh": f"{text} actor_rollout_ref.model.path=org/model\n"}, verl=version)
     assert [value.key for value in plan.refused] == [f"{ROLLOUT}.name"] * lacking
+    assert [value.takes for value in plan.refused] == [f"a value for {ROLLOUT}.name"] * lacking
 
 
 def test_unread_words_may_name_the_configuration_that_has_the_key(launches: Launches) -> None:

@@ -360,8 +360,8 @@ WRITTEN = (
         "prime-rl",
         ">=0.3,<1",
         _longer_than_trained,
-        "trainer.model.seq_len is below the orchestrator's seq_len: prime-rl refuses, since the trainer would be given "
-        "longer sequences than it takes",
+        f"trainer.model.seq_len ({_TRAINED_BY_DEFAULT} where the launch does not give it) is below the orchestrator's "
+        "seq_len: prime-rl refuses, since the trainer would be given longer sequences than it takes",
         ("trainer.model.seq_len", "orchestrator.seq_len", "seq_len"),
         (Fix(title="give both the same: seq_len at the top, and none in [trainer.model] and [orchestrator]"),),
     ),
