@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from rldoctor.formats.python.scope import dotted
+from rldoctor.formats.python.holders import dotted
 from rldoctor.formats.write import CannotEdit, Write
 from rldoctor.plan.model import Form
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from rldoctor.errors import InputError
 from rldoctor.formats.native import Located, Native
-from rldoctor.formats.python.scope import Scope, dotted
+from rldoctor.formats.python.holders import dotted
+from rldoctor.formats.python.scope import Scope
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved

@@ -1,5 +1,5 @@
-"""The values that Python source fixes by itself: constants, names assigned once, f-strings, arithmetic, parser
-defaults."""
+"""The values that Python source fixes by itself: constants, names assigned once, f-strings, arithmetic, dictionaries,
+and what :mod:`rldoctor.formats.python.holders` says of parsers, classes and parameters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,13 @@ from typing import Any
 
 from rldoctor.formats.native import Located
 from rldoctor.formats.python.arithmetic import MAX_NUMBER, MAX_TEXT, computed
+from rldoctor.formats.python.holders import Holders, Option, dotted
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved, scalar
 
 MAX_DEPTH = 40
 
 _CASTS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
-
-
-def dotted(node: ast.expr) -> str:
-    """The dotted name of an expression (``os.environ``), empty where it is none."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ".".join(reversed(parts)) if parts else ""
-    return ".".join([node.id, *reversed(parts)])
 
 
 class Scope:
@@ -35,13 +25,9 @@ class Scope:
     def __init__(self, tree: ast.Module, text: str, arguments: Arguments | None) -> None:
         self.lines = text.splitlines()
         self.arguments = arguments
-        self.assigned: dict[str, list[ast.expr | None]] = {}
-        self.fields: dict[str, ast.expr | None] = {}
-        self.parsed: set[str] = set()
+        self.held = Holders(tree)
         self.depth = 0
         self.busy: set[str] = set()
-        for node in ast.walk(tree):
-            self._learn(node)
 
     def value(self, node: ast.expr) -> Any:
         """The value of an expression, or an :class:`Unresolved`."""
@@ -52,55 +38,6 @@ class Scope:
             return self._value(node)
         finally:
             self.depth -= 1
-
-    def _learn(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._assign(target, node.value)
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            if node.value is not None:
-                self._assign(node.target, node.value)
-        elif isinstance(node, ast.AugAssign | ast.For | ast.AsyncFor):
-            for name in ast.walk(node.target):
-                if isinstance(name, ast.Name):
-                    self.assigned.setdefault(name.id, []).append(None)
-        elif isinstance(node, ast.ClassDef):
-            for part in node.body:
-                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-                    self.fields[part.target.id] = _field_default(part.value)
-        elif isinstance(node, ast.Call) and dotted(node.func).endswith("add_argument"):
-            self._argument(node)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-                self.assigned.setdefault(argument.arg, []).append(None)
-
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Name):
-            self.assigned.setdefault(target.id, []).append(value)
-            if isinstance(value, ast.Call) and _is_parser(dotted(value.func)):
-                self.parsed.add(target.id)
-        elif isinstance(target, ast.Tuple | ast.List):
-            same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-            for index, part in enumerate(target.elts):
-                if not isinstance(part, ast.Name):
-                    continue
-                inner = value.elts[index] if same and isinstance(value, ast.Tuple | ast.List) else None
-                self.assigned.setdefault(part.id, []).append(inner)
-                if isinstance(value, ast.Call) and _is_parser(dotted(value.func)):
-                    self.parsed.add(part.id)
-
-    def _argument(self, node: ast.Call) -> None:
-        names = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-        long = next((name for name in names if name.startswith("--")), names[0] if names else "")
-        dest = given.get("dest")
-        name = dest.value if isinstance(dest, ast.Constant) else long.lstrip("-").replace("-", "_")
-        default: ast.expr | None = given.get("default")
-        action = given.get("action")
-        if default is None and isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-            default = ast.Constant(action.value == "store_false")
-        if isinstance(name, str) and name:
-            self.fields[name] = default
 
     def _value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant):
@@ -115,6 +52,8 @@ class Scope:
             return self._name(node)
         if isinstance(node, ast.Attribute):
             return self._attribute(node)
+        if isinstance(node, ast.Subscript):
+            return self._item(node, self.value(node.value), self.value(node.slice))
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return [self.value(part) for part in node.elts]
         if isinstance(node, ast.Dict):
@@ -136,33 +75,67 @@ class Scope:
         return self._unknown(node, "an expression that is not constant")
 
     def _name(self, node: ast.Name) -> Any:
-        if node.id not in self.assigned:
+        assigned = self.held.assigned.get(node.id)
+        if not assigned:
             return self._unknown(node, f"{node.id} is not set in this file")
         if node.id in self.busy:
             return self._unknown(node, f"{node.id} changes")
         self.busy.add(node.id)
         values = [
-            self._unknown(node, f"{node.id} is an argument or changes") if value is None else self.value(value)
-            for value in self.assigned[node.id][:8]
+            self._unknown(node, f"{node.id} is an argument or changes")
+            if value is None
+            else self._option(node, value)
+            if isinstance(value, Option)
+            else self.value(value)
+            for value in assigned[:8]
         ]
         self.busy.discard(node.id)
         if any(value != values[0] for value in values[1:]):
             return self._unknown(node, f"{node.id} is assigned more than once")
-        return values[0]
+        return self._changed(node, values[0]) if isinstance(values[0], Located) else values[0]
+
+    def _changed(self, node: ast.Name, whole: Located) -> Any:
+        """A dictionary with what is put into it by name (``config["n"] = 4``)."""
+        if node.id in self.held.updated:
+            return self._unknown(node, f"{node.id} changes")
+        values, lines = dict(whole), dict(whole.lines)
+        for key, stored in self.held.items.get(node.id, {}).items():
+            found = [self.value(one) for one in stored]
+            same = all(value == found[0] for value in found) and values.get(key, found[0]) == found[0]
+            values[key] = found[0] if same else self._unknown(node, f"{node.id}[{key!r}] is set more than once")
+            lines.setdefault(key, stored[0].lineno)
+        return Located(values, lines)
 
     def _attribute(self, node: ast.Attribute) -> Any:
-        if node.attr in self.fields and isinstance(node.value, ast.Name) and node.value.id in self.parsed:
-            given = self.arguments.value(node.attr) if self.arguments is not None else None
-            if given is not None:
-                return scalar(given) if isinstance(given, str) else given
-            default = self.fields[node.attr]
-            if default is not None:
-                return self.value(default)
-            return self._unknown(node, f"{node.attr} is an argument of the script")
+        fields = self.held.fields_of(node.value)
+        if fields is not None and node.attr in fields:
+            stored = self.held.attributes.get(node.attr, [])
+            value = self._option(node, fields[node.attr])
+            if any(self.value(one) != value for one in stored):
+                return self._unknown(node, f"{node.attr} is set more than once")
+            return value
         # torch.bfloat16 and the like: the name is the value.
         if dotted(node).startswith("torch."):
             return dotted(node)
         return self._unknown(node, f"{dotted(node) or 'it'} is not set in this file")
+
+    def _option(self, node: ast.AST, option: Option) -> Any:
+        """What the command line gives an option of the script, or its default."""
+        given = self.arguments.value(option.name) if option.parsed and self.arguments is not None else None
+        if given is not None:
+            return scalar(given) if isinstance(given, str) else given
+        if option.default is not None:
+            return self.value(option.default)
+        return self._unknown(node, option.why)
+
+    def _item(self, node: ast.AST, whole: Any, key: Any) -> Any:
+        if isinstance(whole, Unresolved):
+            return self._unknown(node, whole.why)
+        if isinstance(whole, dict) and isinstance(key, str | int) and str(key) in whole:
+            return whole[str(key)]
+        if isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole):
+            return whole[key]
+        return self._unknown(node, "an expression that is not constant")
 
     def _dictionary(self, node: ast.Dict) -> Any:
         values: dict[str, Any] = {}
@@ -231,6 +204,10 @@ class Scope:
             return Located(pairs, lines)
         if name.endswith(("environ.get", "os.getenv")) and len(node.args) == 2:
             return self.value(node.args[1])
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and len(node.args) in (1, 2):
+            whole, key = self.value(node.func.value), self.value(node.args[0])
+            if isinstance(whole, dict) and isinstance(key, str) and key in whole:
+                return whole[key]
         if name in _CASTS and len(node.args) == 1 and not node.keywords:
             value = self.value(node.args[0])
             if isinstance(value, str | int | float) and len(str(value)) < 100:
@@ -250,18 +227,3 @@ class Scope:
         start, stop = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
         raw = row[start : stop if line == end else len(row)].decode(errors="replace")
         return Unresolved(raw[:120], why)
-
-
-def _is_parser(name: str) -> bool:
-    return name.rpartition(".")[2] in (
-        "parse_args",
-        "parse_known_args",
-        "parse_args_into_dataclasses",
-        "parse_args_and_config",
-    )
-
-
-def _field_default(value: ast.expr | None) -> ast.expr | None:
-    if isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] == "field":
-        return next((keyword.value for keyword in value.keywords if keyword.arg == "default"), None)
-    return value

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
+from rldoctor.formats.python.holders import dotted
 from rldoctor.formats.python.reader import PythonFile
-from rldoctor.formats.python.scope import Scope, dotted
+from rldoctor.formats.python.scope import Scope
 from rldoctor.formats.shell.reader import Piece, Word
 from rldoctor.formats.values import Unresolved
 from rldoctor.records import dataclass
@@ -136,7 +137,7 @@ class _Reader:
 
     def _texts(self, node: ast.expr, before: int, depth: int) -> Iterator[tuple[str | Unresolved, ast.expr]]:
         """What a text is put together from before line ``before``, the parts that are known and those that are not."""
-        named = self.scope.assigned.get(node.id, []) if isinstance(node, ast.Name) else []
+        named = self.scope.held.assigned.get(node.id, []) if isinstance(node, ast.Name) else []
         values = [value for value in named if isinstance(value, ast.expr)]
         if depth > _MOST_DEEP:
             yield Unresolved(ast.unparse(node)[:80], "nested too deeply"), node
@@ -202,7 +203,7 @@ class _Reader:
             yield self._many(node)
 
     def _named(self, node: ast.Name, before: int, depth: int) -> Iterator[Word]:
-        values = [value for value in self.scope.assigned.get(node.id, []) if isinstance(value, ast.expr)]
+        values = [value for value in self.scope.held.assigned.get(node.id, []) if isinstance(value, ast.expr)]
         if len(values) != 1:
             yield self._many(node)
             return
