@@ -33,6 +33,8 @@ def fates(case: Case, plan: RolloutPlan) -> tuple[Fate, ...]:
     """What may become of the model in this launch: one where release and script decide it, else each that is left."""
     if plan.framework == "axolotl":
         return (Fate.SPREAD,)
+    if plan.value("model.spread") is True:
+        return (Fate.SPREAD,)
     version = _trl(case, plan)
     alike = Fate.REPLICATED if plan.value("model.quantization") is None else Fate.MULTIPLIED
     by_object = plan.framework == "open-r1" or loads_itself(plan)

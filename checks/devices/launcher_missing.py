@@ -80,6 +80,9 @@ def several_devices_for_one_process(case: Case) -> Iterator[Finding | Reach]:
     if len(seen) < 2:
         yield Reach(f"one process, {len(seen)} visible device")
         return
+    if plan.value("model.spread") is True:
+        yield Reach(f"one process, over whose {len(seen)} devices the script lays the model")
+        return
     stops = plan.value("trainer.deepspeed") is not None
     left = () if stops else fates(case, plan)
     move = ('pip install "trl>=0.27"',) if refused_by_accelerate(case, plan) else ()

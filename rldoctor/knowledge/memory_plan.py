@@ -141,6 +141,8 @@ def training(case: Case) -> memory.Training:
     ranks = plan.value("placement.trainer_gpus") or plan.value("process.total")
     strategy = plan.value("trainer.strategy")
     if strategy is None and ranks == 1:
+        if plan.value("model.spread") is True:
+            raise NotChecked("the script lays the model over the devices that it sees (device_map)")
         strategy = "single"
     if not ranks or strategy is None:
         raise NotChecked("how the trainer spreads its states over devices is not known")

@@ -445,3 +445,13 @@ def test_a_model_that_computes_activations_again_whatever_the_arguments_say(laun
     assert colocated(launches, "0.24.0", plain).value("trainer.gradient_checkpointing") is False
     enabled = f"{plain}model.gradient_checkpointing_enable()\n"
     assert colocated(launches, "0.24.0", enabled).value("trainer.gradient_checkpointing") is True
+
+
+def test_a_loaded_model_is_known_whatever_else_the_framework_computes(launches: Launches) -> None:
+    load = 'm = AutoModelForCausalLM.from_pretrained("org/model", device_map="auto")\n'
+    plan = colocated(launches, "0.24.0", load + COLOCATE.replace('model="org/model"', "model=m"))
+    assert (plan.value("model.path"), plan.value("model.spread")) == ("org/model", True)
+    setting = plan.get("model.path")
+    assert setting is not None and setting.key == "from_pretrained"
+    other = colocated(launches, "0.24.0", COLOCATE.replace('model="org/model"', "model=m")).get("model.path")
+    assert other is not None and other.unknown is not None

@@ -54,6 +54,10 @@ def algorithm(draft: Draft) -> None:
     draft.derive("trainer.algorithm", ALGORITHMS[config], config)
 
 
+# What accelerate lays over all devices that there are (`get_balanced_memory`, `infer_auto_device_map`).
+SPREADING = ("auto", "balanced", "balanced_low_0", "sequential")
+
+
 def config_of(launch: Launch) -> str:
     """The config class of the launch's trainer; GRPO's where nothing tells."""
     if launch.python is not None:
@@ -68,7 +72,7 @@ def config_of(launch: Launch) -> str:
 
 
 def model(draft: Draft) -> None:
-    """The policy, where a script loads it itself."""
+    """The policy, where a script loads it itself: its name, and over which devices it lays it."""
     python = draft.launch.python
     if python is None or draft.value("model.path") is not None:
         return
@@ -76,10 +80,17 @@ def model(draft: Draft) -> None:
     for call in python.calls("from_pretrained"):
         name = call.positionals[0] if call.positionals else call.keywords.get("pretrained_model_name_or_path")
         if isinstance(name, str) and re.search(r"Model(For(CausalLM|ImageTextToText)|$|\.)", call.name):
-            found[name] = call.line
+            found[name] = call
     if len(found) == 1:
-        name, line = next(iter(found.items()))
-        draft.put("model.path", Setting(value=name, file=python.source.file, line=line, key="from_pretrained"))
+        name, call = next(iter(found.items()))
+        draft.put("model.path", Setting(value=name, file=python.source.file, line=call.line, key="from_pretrained"))
+        laid = call.keywords.get("device_map")
+        if laid is not None:
+            open_ = laid.why if isinstance(laid, Unresolved) else None
+            value = None if open_ is not None else laid in SPREADING
+            line = call.keywords.lines["device_map"]
+            file = python.source.file
+            draft.put("model.spread", Setting(value=value, unknown=open_, file=file, line=line, key="device_map"))
 
 
 class TRL(Dialect):
@@ -178,6 +189,8 @@ class TRL(Dialect):
 
     def take(self, draft: Draft, native: Native) -> None:
         """A field of the script's own dataclasses is nobody else's matter; a model object hides no name."""
+        if native.key == "trainer.model" and isinstance(native.value, Unresolved):
+            model(draft)
         named = draft.value("model.path") is not None
         own = native.form is not Form.KEYWORD and self.rule(native.key) is None
         if native.key == "trainer.model" and isinstance(native.value, Unresolved) and named:

@@ -67,6 +67,14 @@ def test_a_script_that_loads_the_model_may_place_it_itself(tmp_path: Path) -> No
         assert found.severity is Severity.WARNING
 
 
+def test_a_model_that_the_script_lays_over_the_devices_is_meant_so(tmp_path: Path) -> None:
+    script = SCRIPT.replace('GRPOTrainer(model="m"', "GRPOTrainer(model=m")
+    for laid, found in (('"auto"', 0), ('{"": 0}', 1), ("placed()", 1)):
+        load = f'm = AutoModelForCausalLM.from_pretrained("m", device_map={laid})\n'
+        (tmp_path / "train.py").write_text(script.replace("arguments =", f"{load}arguments ="))
+        assert len(LaunchFile(tmp_path, "python train.py\n", VERSIONS, gpus=4).findings(check)) == found
+
+
 def test_trl_0_26_has_to_move_before_a_launcher_helps() -> None:
     reported = {
         version: finding(check, version=version, **PLAIN, model__path="m", gpus=4) for version in ("0.26.2", "0.27.0")

@@ -155,6 +155,12 @@ def test_one_number_for_prompt_and_engine_is_ms_swifts_whole_sequence() -> None:
     assert judged(check, framework="TRL", **settings).findings[0].severity is Severity.WARNING
 
 
+def test_no_answer_of_full_length_is_left_where_it_takes_the_whole_context() -> None:
+    # https://github.com/modelscope/ms-swift/issues/9435
+    settings = {"engine__max_model_len": 1024, "lengths__prompt": 1024, "lengths__response": 1024}
+    assert judged(check, framework="ms-swift", **settings).findings[0].severity is Severity.WARNING
+
+
 def test_a_dialogue_that_outgrows_the_engine() -> None:
     turns = {"lengths__prompt": 1024, "lengths__turn": 2048, "lengths__turns": 4}
     assert judged(check, engine__max_model_len=9216, **turns).findings == ()

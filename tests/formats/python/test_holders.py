@@ -51,7 +51,7 @@ def test_a_name_stands_for_what_the_file_gives_it(text: str, value: object) -> N
         "def train(n=2):\n    Config(x=n)\ntrain(**given)",
         "p.add_argument('--n', default=4)\na = p.parse_args()\na.n = 5\nConfig(x=a.n)",
         "p.add_argument('--n', default=4)\np.set_defaults(n=5)\na = p.parse_args()\nConfig(x=a.n)",
-        "class A:\n    n: int = 1\nclass B:\n    n: int = 2\na, b = HfArgumentParser((A, B)).parse_args()\nConfig(x=b.n)",
+        "class A:\n    n: int = 1\nclass B:\n    n: int = 2\na, b = P((A, B)).parse_args()\nConfig(x=b.n)",
         "class C:\n    n: int = 8\nc = C()\nsetattr(c, name, 3)\nConfig(x=c.n)",
         "D = {'x': 3}\nD['x'] = 4\nConfig(x=D['x'])",
         "D = {'x': 3}\nD.update(more)\nConfig(x=D['x'])",
