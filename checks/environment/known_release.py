@@ -97,7 +97,7 @@ def _of_the_run(case: Case, known: Set[str]) -> tuple[str, ...]:
     own = tuple(name for name in names if name in known) or names
     with aside():  # of several names of a framework one is enough
         there = [name for name in own or FRAMEWORKS if find(packages, name) is not None]
-    engine = ("vllm",) if plan is None or plan.value("rollout.backend", "vllm") == "vllm" else ()
+    engine = ("vllm",) if plan is None or plan.usual("rollout.backend", "vllm") == "vllm" else ()
     return required(case, (*(there or own[:1]), *engine, "transformers"))
 
 

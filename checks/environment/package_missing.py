@@ -80,7 +80,7 @@ def not_installed(case: Case) -> Iterator[Finding | Reach]:
     assert packages is not None
     if not packages.named or not packages.complete:
         raise NotApplicable("no --python names the environment that the launch runs in")
-    engine = plan.value("rollout.backend", "vllm") == "vllm" and plan.value("rollout.enabled") is not False
+    engine = plan.usual("rollout.backend", "vllm") == "vllm" and plan.value("rollout.enabled") is not False
     # A trainer that asks a server only needs the engine where the server is.
     elsewhere = plan.value("placement.mode") == "server" and plan.server is None and plan.role != "server"
     wanted = [packages_of(plan.framework), ("vllm",) if engine and not elsewhere else ()]

@@ -169,7 +169,7 @@ def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:
     applies = trains and installed_within(case, "verl", ">=0.3,<0.7")
     if not applies or plan.value("rollout.async_engine") is not False or not isinstance(context, int):
         return None
-    if plan.value("engine.enable_chunked_prefill") is not True or plan.value("rollout.backend", "vllm") != "vllm":
+    if plan.value("engine.enable_chunked_prefill") is not True or plan.usual("rollout.backend", "vllm") != "vllm":
         return None
     return context, "verl's synchronous rollout raises ValueError while chunked prefill is on"
 

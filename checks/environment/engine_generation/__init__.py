@@ -62,7 +62,7 @@ def model_taken_out_of_the_engine(case: Case) -> Iterator[Finding | Reach]:
     """A framework written for an engine in its own process, and V1 in another one."""
     plan, packages = plan_of(case), case.packages
     installed = find(packages, "vllm") if packages is not None else None
-    if packages is None or installed is None or plan.value("rollout.backend", "vllm") != "vllm":
+    if packages is None or installed is None or plan.usual("rollout.backend", "vllm") != "vllm":
         raise NotApplicable("the launch does not sample with vLLM")
     rows = [row for row in REACHES if row.covers(case)]
     rows = [row for row in rows if version_within(installed.version, row.vllm) and row.holds(plan)]

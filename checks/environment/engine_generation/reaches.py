@@ -42,7 +42,7 @@ REACHES = (
         ("TRL",),
         "trl",
         ">=0.14,<0.16",
-        lambda plan: plan.value("trainer.algorithm", "grpo") == "grpo",
+        lambda plan: plan.usual("trainer.algorithm", "grpo") == "grpo",
         "takes llm.llm_engine.model_executor to load weights",
         "pip install 'trl>=0.18'",
     ),

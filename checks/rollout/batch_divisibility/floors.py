@@ -68,7 +68,8 @@ def _tokens(plan: RolloutPlan) -> int | None:
     tokens = plan.value(TOKENS)
     if not tokens or plan.value("batch.dynamic") is not True or replaced_workers(plan):
         return None
-    return int(tokens) * (plan.value("parallel.sequence", 1) or 1)
+    ranks = plan.usual("parallel.sequence", 1)
+    return None if ranks is None else int(tokens) * (ranks or 1)
 
 
 def _tokens_of(part: str, ranks: str, there: str | None = None) -> Number:
@@ -80,7 +81,8 @@ def _tokens_of(part: str, ranks: str, there: str | None = None) -> Number:
         runs = plan.value(f"batch.{part}_dynamic") is True and (there is None or plan.value(there) is True)
         if not tokens or setting is None or setting.source != "given" or not runs or replaced_workers(plan):
             return None
-        return int(tokens) * (plan.value(ranks, 1) or 1)
+        over = plan.usual(ranks, 1)
+        return None if over is None else int(tokens) * (over or 1)
 
     return number
 

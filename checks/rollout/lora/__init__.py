@@ -51,7 +51,7 @@ def served(case: Case) -> RolloutPlan:
 def served_by_vllm(case: Case) -> RolloutPlan:
     """The same, where the engine is vLLM."""
     plan = served(case)
-    if plan.value("rollout.backend", "vllm") != "vllm":
+    if plan.usual("rollout.backend", "vllm") != "vllm":
         raise NotApplicable("which adapters another engine takes is not known")
     return plan
 

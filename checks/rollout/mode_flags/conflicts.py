@@ -106,7 +106,7 @@ def _layers_before_the_base(plan: RolloutPlan) -> bool:
     """Adapters summoned layer by layer, for an engine that has not loaded the model they belong to."""
     adapted = (plan.value("lora.rank") or 0) > 0 and plan.value("sync.layered") is True
     dummy = "dummy" in str(plan.value("engine.load_format") or "")
-    return adapted and dummy and plan.value("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
+    return adapted and dummy and plan.usual("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
 
 
 def _differs(role: str) -> Callable[[RolloutPlan], bool]:
@@ -151,7 +151,7 @@ def _longer_input(plan: RolloutPlan) -> bool:
     """A limit on the input of a single turn that is not the limit on the prompt."""
     limit, prompt = _given(plan, "generator.max_input_length"), plan.value("lengths.prompt")
     return (
-        isinstance(limit, int) and isinstance(prompt, int) and plan.value("lengths.turns", 1) == 1 and limit != prompt
+        isinstance(limit, int) and isinstance(prompt, int) and plan.usual("lengths.turns", 1) == 1 and limit != prompt
     )
 
 
@@ -448,7 +448,7 @@ WRITTEN = (
         lambda plan: (
             plan.value("parallel.sequence", 1) > 1
             and plan.value("batch.packing") is False
-            and plan.value("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
+            and plan.usual("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
         ),
         "sequence parallel ranks without use_remove_padding: verl asserts both",
         ("parallel.sequence", "batch.packing"),
@@ -652,7 +652,9 @@ WRITTEN = (
         ("axolotl",),
         "axolotl",
         ">=0.4",
-        lambda plan: plan.value("model.quantization") in ("4bit", "8bit") and not plan.value("lora.enabled", False),
+        lambda plan: (
+            plan.value("model.quantization") in ("4bit", "8bit") and plan.usual("lora.enabled", False) is False
+        ),
         "a model loaded in 4 or 8 bit without an adapter: axolotl refuses to train quantized weights",
         ("model.quantization",),
         (

@@ -154,7 +154,7 @@ def sampling_refused(case: Case) -> Iterator[Finding | Reach]:
         for name, setting in plan.settings.items()
         if name.startswith(SAMPLING) and setting.source is Source.GIVEN and isinstance(setting.value, int | float)
     }
-    if not given or plan.value("rollout.backend", "vllm") != "vllm":
+    if not given or plan.usual("rollout.backend", "vllm") != "vllm":
         raise NotApplicable("the launch gives vLLM no sampling parameters")
     vllm = find(case.packages, "vllm") if case.packages is not None else None
     if vllm is None:

@@ -66,7 +66,7 @@ def engine_knows_none_such(case: Case) -> Iterator[Finding | Reach]:
     """A precision that vLLM has no name for (vllm/config, ModelDType: the same in all releases)."""
     plan = plan_of(case)
     asked = str(plan.value(DTYPE)).lower().removeprefix("torch.")
-    if plan.value("rollout.backend", "vllm") != "vllm" or asked in PRECISIONS:
+    if plan.usual("rollout.backend", "vllm") != "vllm" or asked in PRECISIONS:
         yield Reach(f"the engine knows {asked}")
         return
     yield check.finding(

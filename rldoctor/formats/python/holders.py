@@ -49,13 +49,15 @@ def dotted(node: ast.expr) -> str:
 class Holders:
     """The names of one file: ``assigned`` has every value of a name (None: one that no expression gives), ``items``
     what is put into a dictionary of that name, ``attributes`` what is put under that attribute of any object,
-    ``updated`` what changes in another way."""
+    ``updated`` what changes in another way. ``guards`` has the conditions under which such a statement runs, each with
+    the truth that it asks for; None is a loop, or what else may not run."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.assigned: dict[str, list[ast.expr | Option | None]] = {}
         self.items: dict[str, dict[str, list[ast.expr]]] = {}
         self.attributes: dict[str, list[ast.expr]] = {}
         self.updated: set[str] = set()
+        self.guards: dict[ast.AST, list[tuple[ast.expr | None, bool]]] = {}
         self._options: dict[str, list[Option]] = {}
         self._classes: dict[str, dict[str, ast.expr | None]] = {}
         self._annotated: set[str] = set()
@@ -66,6 +68,7 @@ class Holders:
         called: set[int] = set()
         loose: set[str] = set()
         nodes = list(ast.walk(tree))
+        self._guard(tree.body, [])
         for node in nodes:
             self._learn(node)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -81,6 +84,20 @@ class Holders:
             for function in functions:
                 known = len(functions) == 1 and id(function) not in methods and function.name not in loose
                 self._parameters(function, known)
+
+    def _guard(self, body: Sequence[ast.AST], under: list[tuple[ast.expr | None, bool]]) -> None:
+        for node in body:
+            if isinstance(node, ast.Assign) and under:
+                self.guards[node.value] = under
+            if isinstance(node, ast.If):
+                self._guard(node.body, [*under, (node.test, True)])
+                self._guard(node.orelse, [*under, (node.test, False)])
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.With | ast.AsyncWith):
+                self._guard(node.body, under)
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try | ast.ExceptHandler | ast.Match):
+                self._guard(list(ast.iter_child_nodes(node)), [*under, (None, True)])
+            elif isinstance(node, ast.match_case):
+                self._guard(node.body, under)
 
     def _learn(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):

@@ -100,11 +100,39 @@ class Scope:
             return self._unknown(node, f"{node.id} changes")
         values, lines = dict(whole), dict(whole.lines)
         for key, stored in self.held.items.get(node.id, {}).items():
-            found = [self.value(one) for one in stored]
+            runs = [one for one in stored if self._runs(one) is not False]
+            found = [
+                self.value(one)
+                if self._runs(one)
+                else self._unknown(one, f"{node.id}[{key!r}] is set under a condition")
+                for one in runs
+            ]
+            if not found:
+                continue
             same = all(value == found[0] for value in found) and values.get(key, found[0]) == found[0]
             values[key] = found[0] if same else self._unknown(node, f"{node.id}[{key!r}] is set more than once")
-            lines.setdefault(key, stored[0].lineno)
+            lines.setdefault(key, runs[0].lineno)
         return Located(values, lines)
+
+    def _runs(self, value: ast.expr) -> bool | None:
+        """Whether the statement that puts a value somewhere runs; None where that is not known."""
+        truths = [None if test is None else self._truth(test) for test, _ in self.held.guards.get(value, [])]
+        wanted = [truth for _, truth in self.held.guards.get(value, [])]
+        if any(truth is not None and truth is not asked for truth, asked in zip(truths, wanted, strict=True)):
+            return False
+        return None if None in truths else True
+
+    def _truth(self, test: ast.expr) -> bool | None:
+        """What a condition comes to; None where that is not known."""
+        if isinstance(test, ast.Compare):
+            if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+                return None
+            left, right = self.value(test.left), self.value(test.comparators[0])
+            if isinstance(left, Unresolved) or isinstance(right, Unresolved):
+                return None
+            return bool((left == right) is isinstance(test.ops[0], ast.Eq | ast.Is))
+        value = self.value(test)
+        return None if isinstance(value, Unresolved) else bool(value)
 
     def _attribute(self, node: ast.Attribute) -> Any:
         fields = self.held.fields_of(node.value)

@@ -33,6 +33,8 @@ def keyword(text: str) -> object:
         ("D = {'a': {'b': 3}}\nConfig(x=D['a']['b'])", 3),
         ("D = {'b': 3}\nConfig(x=D.get('b', 4))", 3),
         ("D = {}\nD['x'] = 4\nConfig(**D)", 4),
+        ("D = {}\nm = 'a'\nif m == 'a':\n    D['x'] = 4\nelse:\n    D['x'] = 5\nConfig(**D)", 4),
+        ("D = {}\nm = 'a'\nif m == 'b':\n    D['x'] = 4\nConfig(**D)", None),
         ("@click.command()\n@click.option('--n', default=5)\ndef main(n):\n    Config(x=n)\nmain()", 5),
         ("def main(n: int = 6):\n    Config(x=n)\ntyper.run(main)", 6),
         ("@app.command()\ndef main(n: int = typer.Option(7, help='')):\n    Config(x=n)", 7),
@@ -56,6 +58,9 @@ def test_a_name_stands_for_what_the_file_gives_it(text: str, value: object) -> N
         "D = {'x': 3}\nD['x'] = 4\nConfig(x=D['x'])",
         "D = {'x': 3}\nD.update(more)\nConfig(x=D['x'])",
         "D = {'b': 3}\nConfig(x=D.get('c', 4))",
+        "D = {}\nif torch.cuda.is_available():\n    D['x'] = 4\nConfig(**D)",
+        "D = {}\nfor k in many:\n    D['x'] = k\nConfig(**D)",
+        "D = {'x': 1}\ntry:\n    D['x'] = 2\nexcept E:\n    pass\nConfig(**D)",
     ],
 )
 def test_what_may_be_another_value_is_unknown(text: str) -> None:
