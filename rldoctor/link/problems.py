@@ -46,13 +46,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An exception that the settings lead to: its type and message (``…`` for what is not known), where it is raised,
-    the condition around it, and the settings that the condition reads."""
+    """An exception that the settings lead to: its type and message (``…`` for what is not known), where it is raised
+    (a module without a line where the source is not at hand), the condition around it, the settings that it reads."""
 
     type: str
     message: str
     file: str
-    line: int
+    line: int | None
     function: str
     condition: str
     reads: tuple[str, ...]

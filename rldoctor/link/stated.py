@@ -1,20 +1,21 @@
-"""What a release refuses of single values, by the conditions that the table of its messages holds: for releases whose
+"""What a release refuses of values, by the conditions that the table of its messages holds: for releases whose
 source is not at hand."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
 from rldoctor.link.expressions import Expressions, Frame
+from rldoctor.link.fields import plain_value
 from rldoctor.link.locate import SearchPath
+from rldoctor.link.problems import Refusal
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import NOT_KNOWN, Known, Settings, Value, truth
 from rldoctor.records import dataclass
-from rldoctor.tables.messages import HOLE, MOST_CONDITIONS, Table
+from rldoctor.tables.messages import HOLE, Place, Table
 
 # Names that mean another thing in every section: what stands above them has to be the same, too.
 _COMMON = frozenset(
@@ -53,20 +54,50 @@ def refused_values(package: str, version: str, function: str, values: Mapping[st
     its object's fields, each by itself: a condition that reads more than one is left out. Nothing for a release that
     the table lacks."""
     module, _, name = function.partition(":")
-    table = Table.load(package)
-    if version not in table.releases:
-        return
-    at = table.releases.index(version)
     reader = _Reader(values)
+    for place in _places(package, version, module):
+        condition = joined(place.conditions)
+        fields = reader.fields(condition) if place.function == name else set()
+        if len(fields) == 1 and reader.holds(condition):
+            yield Stated(fields.pop(), place.type, reader.filled(place.template), condition)
+
+
+def refusal_in(
+    package: str, version: str, module: str, name: str, values: Mapping[str, Any], settings: str = ""
+) -> Refusal | None:
+    """What the class or function ``name`` of a release's module certainly raises for ``values`` alone, by the names of
+    its fields or, where a function calls them ``settings``, by their dotted names: for a class what its methods ask
+    whenever an object of it is made. None is given for a field that it may have from elsewhere."""
+    reader = _Reader({key: one for key, one in values.items() if one is not None}, settings or "self")
+    for place in _places(package, version, module):
+        here = place.function == name if settings else place.function.rpartition(".")[0] == name
+        condition = joined(place.conditions)
+        reads = sorted(reader.fields(condition)) if here and place.steady and condition else []
+        if reads and reader.holds(condition):
+            said = reader.filled(place.template)
+            return Refusal(place.type, said, module, None, place.function, condition, tuple(reads))
+    return None
+
+
+def joined(conditions: Sequence[str]) -> str:
+    """Several conditions as one."""
+    if len(conditions) == 1:
+        return conditions[0]
+    either = (isinstance(ast.parse(one, mode="eval").body, ast.BoolOp | ast.IfExp | ast.Lambda) for one in conditions)
+    return " and ".join(f"({one})" if open_ else one for one, open_ in zip(conditions, either, strict=True))
+
+
+def _places(package: str, version: str, module: str) -> Iterator[Place]:
+    """The messages of a module of one release whose conditions tell all that has to hold."""
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return
+    at = table.releases.index(version) if version in table.releases else -1
     for place in table.within(module):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
-        there = any(first <= at <= last for first, last in spans)
-        if place.function != name or len(place.conditions) == MOST_CONDITIONS or not there:
-            continue
-        condition = " and ".join(f"({one})" for one in place.conditions)
-        fields = reader.fields(condition)
-        if len(fields) == 1 and reader.holds(condition):
-            yield Stated(fields.pop(), place.type, reader.filled(place.template), " and ".join(place.conditions))
+        if place.whole and place.conditions and any(first <= at <= last for first, last in spans):
+            yield place
 
 
 @dataclass(frozen=True)
@@ -134,28 +165,36 @@ def _is(subject: str, key: str) -> bool:
 
 
 class _Reader(Expressions):
-    """Conditions over ``self.NAME``, of which ``values`` has what is known."""
+    """Conditions over what a source calls ``settings`` (``self``, ``config``, ``self.config``), of which ``values`` has
+    what is known by dotted name."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], settings: str = "self") -> None:
         super().__init__(Sources(SearchPath([])), None)
-        self.attributes = {name: Known(value) for name, value in values.items()}
+        self.attributes = {name: plain_value(value) for name, value in values.items()}
+        self._settings = settings
+        owner, _, attribute = settings.rpartition(".")
+        if owner:
+            self.attributes[attribute] = Settings("")
         nowhere = Source("", "", "", ast.Module([], []), package=False, bodies=False)
-        self._frame = Frame(nowhere, "", "", {"self": Settings("")}, 0)
+        self._frame = Frame(nowhere, "", "", {owner or settings: Settings(""), "__name__": Known("__main__")}, 0)
 
     def fields(self, condition: str) -> set[str]:
-        """The fields of the object that a condition reads."""
+        """The settings that a condition reads, of those that are known."""
         parts = ast.walk(ast.parse(condition, mode="eval"))
-        return {part.attr for part in parts if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "self"}
+        names = {self._setting(part, self._frame) for part in parts if isinstance(part, ast.expr)}
+        return {name for name in names if name in self.attributes and name is not None}
 
     def holds(self, condition: str) -> bool:
         """Whether the condition is certainly true."""
-        return truth(self.value(ast.parse(condition, mode="eval").body, replace(self._frame))) is True
+        return truth(self.value(ast.parse(condition, mode="eval").body, self._frame)) is True
 
     def filled(self, template: str) -> str:
         """The text with what its holes come to."""
         parts = template.split(HOLE)
-        holes = (self.value(ast.parse(part, mode="eval").body, self._frame) for part in parts[1::2])
-        said = [str(one.value) if isinstance(one, Known) else "..." for one in holes]
+        holes = (
+            self.value(ast.parse(part, mode="eval").body, self._frame) if part else NOT_KNOWN for part in parts[1::2]
+        )
+        said = [str(one.value) if isinstance(one, Known) else "…" for one in holes]
         return "".join(text + (said[at] if at < len(said) else "") for at, text in enumerate(parts[::2]))
 
     def returned(self, call: ast.Call, frame: Frame) -> Value:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.case.lookup import find
+from rldoctor.frameworks import frameworks
+from rldoctor.frameworks.layouts import classes_of
 from rldoctor.frameworks.record import Framework, Validation
 from rldoctor.launch.plans import Options
 from rldoctor.link.fields import typed
 from rldoctor.link.problems import Refusal
 from rldoctor.link.refused import refusal, refusal_of_call, refusal_of_object
 from rldoctor.link.sources import Sources
+from rldoctor.link.stated import refusal_in
 from rldoctor.link.values import NOT_KNOWN, Known, Value
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
-from rldoctor.plan.model import Given, RolloutPlan, Setting
+from rldoctor.plan.model import Given, RolloutPlan, Setting, Source
 from rldoctor.tables.options.optionset import OptionSet
 
 
@@ -37,8 +41,8 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
     return next((found.plain() for found in _by_call(record, plan, case, sources) if found is not None), None)
 
 
-def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[str, Any] | None:
-    """What the engine's own configuration refuses of what the launch and its framework hand to it, as plain JSON. What
+def refused_by_engine(record: Framework, case: Case, sources: Sources) -> Refusal | None:
+    """What the engine's own configuration refuses of what the launch and its framework hand to it. What
     it reads are the plan's options; of a server's, which are the engine's own, also what no plan has."""
     plan = case.plan
     if plan is None:
@@ -61,8 +65,85 @@ def refused_by_engine(record: Framework, case: Case, sources: Sources) -> dict[s
     for found in (*_by_call(record, plan, case, sources), *refusals) if server else refusals:
         if found is not None:
             reads = (f"engine.{name}" if f"engine.{name}" in plan.settings else name for name in found.reads)
-            return replace(found, reads=tuple(reads)).plain()
+            return replace(found, reads=tuple(reads))
     return None
+
+
+def refused_by_tables(case: Case) -> list[dict[str, Any]]:
+    """What the tables of messages tell that the releases of a case refuse of what its launch itself gives: the classes
+    of its command, the framework's functions that look at all of it, and the classes that the engine makes of its
+    options. Each in the form of what linking shows of one framework."""
+    plan, packages = case.plan, case.packages
+    if plan is None or packages is None:
+        return []
+    asked = [*_classes_asked(case, plan), *_functions_asked(case, plan), *_engine_asked(plan)]
+    found: dict[str, dict[str, Any]] = {}
+    for package, module, name, settings, values in asked:
+        installed = find(packages, package)
+        if installed is None or not values or package in found:
+            continue
+        told = refusal_in(package, installed.version, module, name, values, settings)
+        if told is not None and package == _ENGINE:
+            told = told.below("engine")
+        if told is not None:
+            found[package] = unlinked(package, installed.version, told)
+    return list(found.values())
+
+
+def unlinked(package: str, version: str, refusal: Refusal | None) -> dict[str, Any]:
+    """A package of which nothing was linked, and what it refuses, as linking shows a framework."""
+    told = refusal.plain() if refusal is not None else None
+    shown = {"name": package, "version": version, "entries": [], "modules": 0, "problems": []}
+    return {**shown, "validated": True, "refusal": told}
+
+
+# The package of a class or function, its module and name, what it calls the settings, and these as far as given.
+_Asked = tuple[str, str, str, str, dict[str, Any]]
+_ENGINE = "vllm"
+
+
+def _classes_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
+    """The classes whose fields are the options of the launch's command."""
+    options = _options(plan, case)
+    if options is None:
+        return
+    values = _typed_by(options, plan.given)
+    owner, _, group = plan.group.partition(":")
+    for package, module, name in classes_of(owner, group):
+        yield package, module, name, "", values
+
+
+def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
+    for record in frameworks():
+        if record.title != plan.framework or plan.role == "server":
+            continue
+        asked = [one for one in _looking(record, plan) if one.settings and one.name and not one.of_object]
+        options = _options(plan, case) if asked else None
+        values = _typed_by(options, plan.given) if options is not None else {}
+        for one in asked:
+            yield record.packages[0].name, one.module, one.name, one.settings, values
+
+
+def _engine_asked(plan: RolloutPlan) -> Iterator[_Asked]:
+    given = {n: _handed(one) for n, one in handed(plan).items() if one.source is Source.GIVEN}
+    values = {name: value for name, value in given.items() if value is not NOT_KNOWN}
+    for record in frameworks() if values else ():
+        for one in record.validations:
+            for module, _, name in (made.partition(":") for made in one.makes):
+                yield record.packages[0].name, module, name, "", values
+
+
+def _typed_by(options: OptionSet, given: Iterable[Given]) -> dict[str, Any]:
+    """What is given last for each option, as its type reads it; nothing for what may be read in two ways."""
+    found: dict[str, Any] = {}
+    for one in given:
+        option = options.get_option(one.key)
+        if option is None:
+            continue
+        twofold = isinstance(one.value, str) and "str" in option.type and "bool" in option.type
+        value = typed(one.value, option.type) if one.unknown is None and not twofold else NOT_KNOWN
+        found[option.name] = value.value if isinstance(value, Known) else NOT_KNOWN
+    return {name: value for name, value in found.items() if value is not NOT_KNOWN}
 
 
 def _variables(case: Case, plan: RolloutPlan) -> Mapping[str, Value] | None:

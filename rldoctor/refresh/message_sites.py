@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
+from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
-from rldoctor.tables.messages import HOLE, MOST_CONDITIONS
+from rldoctor.refresh.way import ASIDE, Methods, Way, entered, methods_of, ways
+from rldoctor.tables.messages import CHANGED, CUT, HOLE, MOST_CONDITIONS
 
 _ENDS = {"SystemExit", "exit"}
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?[hlL]?(?P<kind>[diouxXeEfFgGcrsa%])")
@@ -24,7 +27,8 @@ class Message:
     an exception's own text it is its class), ``type`` the exception's.
     ``template`` alternates literal text and the expressions of its holes, divided by ``HOLE``. ``conditions`` are those
     under which it is reached, the innermost last, as source; an assertion's own stands as ``not (...)``, a handler
-    as ``except ...``, and texts that one value was compared with in turn as ``value not in (...)``."""
+    as ``except ...``, and texts that one value was compared with in turn as ``value not in (...)``. ``CUT`` stands
+    before them where more has to hold, ``CHANGED`` where what they read may have been changed before."""
 
     function: str
     type: str
@@ -38,29 +42,52 @@ def messages(text: str) -> Iterator[Message]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        yield from _Scope("", {}).of(tree.body, ())
+        yield from _Scope("", {}, ways=lambda: ways(tree.body, Way(), {})).of(tree.body, ())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
 
 
 class _Scope:
-    """The statements of one function, class or module. ``texts`` are the names that were last assigned a text."""
+    """The statements of one function, class or module. ``texts`` are the names that were last assigned a text, ``ways``
+    tells what comes before each of a function's or module's statements."""
 
-    def __init__(self, name: str, texts: dict[str, ast.expr], owner: ast.ClassDef | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        texts: dict[str, ast.expr],
+        owner: ast.ClassDef | None = None,
+        ways: Callable[[], Mapping[ast.stmt, Way]] | None = None,
+    ) -> None:
         self.name = name
         self.texts = dict(texts)
         self.owner = owner
+        self._ways = ways
+        self._known_ways: Mapping[ast.stmt, Way] | None = None
+        self._at: ast.stmt | None = None
         self._compared: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def of(self, body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[Message]:
         for node in body:
+            self._at = node
             yield from self._statement(node, conditions)
+
+    def _way(self) -> Way:
+        """What comes before the statement at hand; worked out where one prints something, as few do."""
+        if self._known_ways is None:
+            self._known_ways = self._ways() if self._ways is not None else {}
+        return self._known_ways.get(self._at, ASIDE) if self._at is not None else ASIDE
+
+    @cached_property
+    def _class(self) -> tuple[Methods, Mapping[str, Way]]:
+        """What the methods of the class set, and which run for every object."""
+        methods = methods_of(self.owner) if self.owner is not None else {}
+        return methods, entered(self.owner, methods) if self.owner is not None else {}
 
     def _statement(self, node: ast.stmt, conditions: tuple[str, ...]) -> Iterator[Message]:
         if isinstance(node, ast.ClassDef):
             yield from _Scope(self._below(node.name), self.texts, node).of(node.body, ())
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _Scope(self._below(node.name), self.texts, self.owner).of(node.body, ())
+            yield from self._function(node)
         elif isinstance(node, ast.If):
             test = _said(node.test)
             yield from self.of(node.body, (*conditions, test))
@@ -82,6 +109,18 @@ class _Scope:
             yield from self.of([*node.body, *getattr(node, "orelse", ())], conditions)
         else:
             yield from self._simple(node, conditions)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Message]:
+        """The messages of a function: one of a module is asked by its name, a method where it runs for every object,
+        one within another nobody knows when."""
+
+        def before() -> Mapping[ast.stmt, Way]:
+            if self._ways is not None and self.name:
+                return {}
+            start = Way() if self.owner is None else self._class[1].get(node.name, ASIDE)
+            return ways(node.body, start, self._class[0])
+
+        yield from _Scope(self._below(node.name), self.texts, self.owner, before).of(node.body, ())
 
     def _failed(self, test: ast.expr, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """The conditions where a test has failed; of a chain that compares one value with texts they are one."""
@@ -110,14 +149,14 @@ class _Scope:
         if isinstance(raised, ast.Name) and raised.id in self.texts:
             raised = self.texts[raised.id]
         if isinstance(raised, ast.Call):
-            type_ = _last(raised.func)
+            type_ = last_name(raised.func)
             if type_[:1].isupper():
                 yield self._message(type_, self._arguments(raised.args), conditions)
-        elif isinstance(raised, ast.Name | ast.Attribute) and _last(raised)[:1].isupper():
-            yield self._message(_last(raised), "", conditions)
+        elif isinstance(raised, ast.Name | ast.Attribute) and last_name(raised)[:1].isupper():
+            yield self._message(last_name(raised), "", conditions)
 
     def _called(self, call: ast.Call, conditions: tuple[str, ...]) -> Iterator[Message]:
-        name = _last(call.func)
+        name = last_name(call.func)
         owner = _said(call.func.value) if isinstance(call.func, ast.Attribute) else ""
         if owner == "super()" and name == "__init__" and self.owner is not None and _is_exception(self.owner):
             text = self._arguments(call.args)
@@ -130,7 +169,11 @@ class _Scope:
 
     def _message(self, type_: str, text: str, conditions: tuple[str, ...]) -> Message:
         kept = tuple(c for c in conditions if len(c) <= _LONGEST_CONDITION)[-MOST_CONDITIONS:]
-        return Message(self.name, type_, _one_line(text), kept)
+        read = _read(kept)
+        way = self._way() if conditions else Way()
+        cut = kept != conditions or read is None or not way.sure
+        mark = (CUT,) if cut else (CHANGED,) if way.changes(read or set()) else ()
+        return Message(self.name, type_, _one_line(text), (*mark, *kept))
 
     def _remember(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -180,7 +223,7 @@ class _Scope:
     def _made(self, node: ast.Call, depth: int) -> str:
         """The text that a call of a method of a text makes."""
         if not isinstance(node.func, ast.Attribute):
-            if _last(node.func) in ("dedent", "str", "fill") and node.args and _is_text(node.args[0]):
+            if last_name(node.func) in ("dedent", "str", "fill") and node.args and _is_text(node.args[0]):
                 return self._template(node.args[0], depth)
             return _hole(node)
         if node.func.attr == "format" and (_is_text(node.func.value) or _named(node.func.value, self.texts)):
@@ -193,6 +236,16 @@ class _Scope:
 
     def _below(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
+
+
+def _read(conditions: tuple[str, ...]) -> set[str] | None:
+    """The last names of what conditions read; None where one is of a handler or a pattern."""
+    try:
+        parts = [part for one in conditions for part in ast.walk(ast.parse(one, mode="eval"))]
+    except SyntaxError:
+        return None
+    texts = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return texts | {last_name(part) for part in parts if isinstance(part, ast.Attribute | ast.Name)}
 
 
 def _texts(test: ast.expr) -> tuple[str, tuple[str, ...]]:
@@ -270,7 +323,7 @@ def _is_text(node: ast.expr) -> bool:
         return node.func.attr in ("format", "strip", "dedent") and (
             _is_text(node.func.value) or any(_is_text(a) for a in node.args[:1])
         )
-    return isinstance(node, ast.Call) and _last(node.func).endswith(("Error", "Exception"))
+    return isinstance(node, ast.Call) and last_name(node.func).endswith(("Error", "Exception"))
 
 
 def _named(node: ast.expr, texts: dict[str, ast.expr]) -> bool:
@@ -278,8 +331,4 @@ def _named(node: ast.expr, texts: dict[str, ast.expr]) -> bool:
 
 
 def _is_exception(node: ast.ClassDef) -> bool:
-    return any(_last(base).endswith(("Error", "Exception", "Warning")) for base in node.bases)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return any(last_name(base).endswith(("Error", "Exception", "Warning")) for base in node.bases)

@@ -4,7 +4,8 @@ What it looks for
     Pairs of settings of which the framework refuses the combination, or drops one: a colocated engine with the
     address of a rollout server, two settings of which one gives the other, workers that lack what another setting
     leaves to them. Where the framework is installed, the statements of its own argument class (TRL's ``GRPOConfig``)
-    are followed with the launch's values, without running them: what it certainly raises is reported. At the level
+    are followed with the launch's values, without running them: what it certainly raises is reported; of a release
+    that is not at hand, what its messages' conditions say of the values that the launch gives. At the level
     `imports` the packages' own validators are run with these settings, in a process of the environment's interpreter
     and without a device: vLLM's `EngineArgs(...).create_engine_config()` as on the launch's GPUs, and the argument
     class; Ray's `RuntimeEnv` takes what the job is submitted with.
@@ -76,8 +77,8 @@ def conflicting(case: Case) -> Iterator[Finding | Reach]:
 
 @check.declared(needs=["plan"])
 def refused(case: Case) -> Iterator[Finding | Reach]:
-    """What the installed framework's own argument class raises for these settings, where its source was read and no
-    other code knows the message."""
+    """What the framework's own argument class raises for these settings, by its source or by what is known of the
+    release's messages, where no other code knows the message."""
     plan = plan_of(case)
     followed = case.links["frameworks"] if case.links is not None else []
     if not followed:

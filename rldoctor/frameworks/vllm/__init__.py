@@ -22,7 +22,16 @@ FRAMEWORK = Framework(
     ),
     trains=False,
     validations=(
-        Validation(module="vllm.engine.arg_utils", name="EngineArgs", method="create_engine_config"),
+        Validation(
+            module="vllm.engine.arg_utils",
+            name="EngineArgs",
+            method="create_engine_config",
+            makes=tuple(
+                f"vllm.config{module}:{name}Config"
+                for name in ("Model", "Cache", "Parallel", "Scheduler")
+                for module in ("", f".{name.lower()}")
+            ),
+        ),
         *(
             Validation(
                 module=module,

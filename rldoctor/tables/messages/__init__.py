@@ -16,12 +16,16 @@ from rldoctor.tables.packed import PackedTable, positions, stretches
 HOLE = "\x7f"
 # The innermost of those around a place are kept.
 MOST_CONDITIONS = 3
+# Stand before the conditions where they do not tell all that has to hold, and where a field that they read may have
+# another value by then than its object was given.
+CUT, CHANGED = "...", "(...)"
 
 
 @dataclass(frozen=True)
 class Place:
     """One message of a package, and the stretches of releases, oldest and newest of each, in which it stands. The other
-    fields are those of :class:`rldoctor.refresh.message_sites.Message`."""
+    fields are those of :class:`rldoctor.refresh.message_sites.Message`; ``whole`` and ``steady`` say that no mark
+    stands before its conditions."""
 
     package: str
     module: str
@@ -30,6 +34,8 @@ class Place:
     template: str
     conditions: tuple[str, ...]
     spans: tuple[tuple[str, str], ...]
+    whole: bool = True
+    steady: bool = True
 
     @property
     def literals(self) -> list[str]:
@@ -83,13 +89,17 @@ class Table(PackedTable):
                     yield (module, function, type_, template, said), positions(spans)
 
     def _place(self, module: str, function: str, row: list[Any]) -> Place:
-        type_, template, conditions, *spans = row
+        type_, template, numbers, *spans = row
+        conditions = tuple(self._conditions[number] for number in numbers)
+        mark = conditions[0] if conditions[:1] in ((CUT,), (CHANGED,)) else ""
         return Place(
             self.package,
             module,
             function,
             type_,
             template,
-            tuple(self._conditions[number] for number in conditions),
+            conditions[bool(mark) :],
             tuple((self.releases[first], self.releases[last]) for first, last in stretches(spans)),
+            mark != CUT,
+            mark not in (CUT, CHANGED),
         )

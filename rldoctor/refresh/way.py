@@ -1,0 +1,171 @@
+"""What comes before a place in a function: whether it is reached wherever the tests around it hold, and which fields
+may have another value by then than the object was given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from rldoctor.link.syntax import last_name, own_name, parts_of, quoted
+from rldoctor.records import dataclass
+
+_MADE = ("__init__", "__post_init__")  # what runs when an object is made, beside its validators
+_ANY = "*"  # a field whose name is computed
+_ROUNDS = 8  # methods that call methods that set fields
+
+
+@dataclass(frozen=True)
+class Way:
+    """``sure``: no return may have come before, and no error is caught. ``changed`` are the fields that may have been
+    set; one that is set where it was None is as it was given."""
+
+    sure: bool = True
+    changed: frozenset[str] = frozenset()
+
+    def changes(self, read: set[str]) -> bool:
+        """Whether a field of these names may have another value than the object was given."""
+        return _ANY in self.changed or bool(read & self.changed)
+
+
+ASIDE = Way(sure=False)
+Methods = Mapping[str, frozenset[str]]
+
+
+def ways(body: list[ast.stmt], start: Way, methods: Methods) -> dict[ast.stmt, Way]:
+    """What comes before each statement of a function that starts where ``start`` tells; ``methods`` are the fields that
+    each method of its class sets."""
+    found: dict[ast.stmt, Way] = {}
+    _through(body, start, frozenset(), methods, found)
+    return found
+
+
+def methods_of(node: ast.ClassDef) -> Methods:
+    """The fields that each method of a class may set, with those that it calls, and those that its lists name."""
+    known: dict[str, frozenset[str]] = {}
+    for one in node.body:
+        if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(one.value, ast.List | ast.Tuple):
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            known |= dict.fromkeys(map(last_name, targets), _quoted_in(one.value))
+    known |= {one.name: frozenset() for one in _functions(node)}
+    for _ in range(_ROUNDS):
+        before = dict(known)
+        for one in _functions(node):
+            known[one.name] |= _through(one.body, Way(), frozenset(), before, {}).changed
+        if known == before:
+            break
+    return known
+
+
+def entered(node: ast.ClassDef, methods: Methods) -> dict[str, Way]:
+    """The methods that run for every object of a class when it is made, and what comes before each."""
+    functions = {one.name: one for one in _functions(node)}
+    everything = frozenset().union(*methods.values())
+    left = [(name, Way()) for name in _MADE if name in functions]
+    left += [(one.name, Way(changed=everything)) for one in functions.values() if _validates(one)]
+    found: dict[str, Way] = {}
+    while left:
+        name, way = left.pop(0)
+        if name in found:
+            continue
+        found[name] = way
+        for statement, before in ways(functions[name].body, way, methods).items():
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            called = own_name(call.func) if isinstance(call, ast.Call) else None
+            if called in functions and statement in functions[name].body and before.sure:
+                left.append((called or "", before))
+    return found
+
+
+def _functions(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    return (one for one in node.body if isinstance(one, ast.FunctionDef))
+
+
+def _validates(function: ast.FunctionDef) -> bool:
+    return any("validator" in ast.unparse(one) for one in function.decorator_list)
+
+
+def _through(
+    body: list[ast.stmt], way: Way, missing: frozenset[str], methods: Methods, found: dict[ast.stmt, Way]
+) -> Way:
+    for node in body:
+        found[node] = way
+        way = _after(node, way, missing, methods, found)
+    return way
+
+
+def _after(node: ast.stmt, way: Way, missing: frozenset[str], methods: Methods, found: dict[ast.stmt, Way]) -> Way:
+    """What lies behind a statement; ``missing`` are the fields that are None here."""
+    if isinstance(node, ast.If):
+        way = Way(way.sure, way.changed | _sets(node.test, methods) - missing)
+        branches = (
+            _through(node.body, way, missing | _none(node.test), methods, found),
+            _through(node.orelse, way, missing, methods, found),
+        )
+        return Way(all(one.sure for one in branches), branches[0].changed | branches[1].changed)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return way
+    changed = way.changed | _sets(node, methods) - missing
+    if isinstance(node, ast.With):
+        way = Way(way.sure and "suppress" not in ast.unparse(node.items[0]), changed)
+        return _through(node.body, way, missing, methods, found)
+    for part in parts_of([node]):
+        if isinstance(part, ast.stmt) and part is not node:
+            found[part] = Way(False, changed)
+    return Way(way.sure and not any(isinstance(part, ast.Return) for part in parts_of([node])), changed)
+
+
+def _sets(node: ast.stmt | ast.expr, methods: Methods) -> frozenset[str]:
+    """The fields that a statement may set, by their last names."""
+    found: set[str] = set()
+    kept = _same(node)
+    parts = list(parts_of([node]))  # type: ignore[list-item]
+    loops = [part for part in parts if isinstance(part, ast.For)]
+    for part in parts:
+        if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store | ast.Del):
+            found.add(part.attr if isinstance(part, ast.Attribute) else quoted(part.slice) or _ANY)
+        elif isinstance(part, ast.Call) and last_name(part.func) == "setattr" and len(part.args) > 1:
+            found |= _named(part.args[1], loops, methods)
+        elif isinstance(part, ast.Call):
+            found |= methods.get(own_name(part.func) or "", frozenset())
+    return frozenset(found - {kept})
+
+
+def _named(name: ast.expr, loops: list[ast.For], methods: Methods) -> frozenset[str]:
+    """The fields that a name may stand for: a text, or one of those that the loops around it go through."""
+    text = quoted(name)
+    through = [one.iter for one in loops if last_name(name) in {last_name(part) for part in _expressions(one.target)}]
+    texts = [_quoted_in(one) | methods.get(own_name(one) or "", frozenset()) for one in through]
+    if text is not None or not texts or not all(texts):
+        return frozenset({text or _ANY})
+    return frozenset().union(*texts)
+
+
+def _quoted_in(node: ast.expr) -> frozenset[str]:
+    return frozenset(text for part in _expressions(node) if (text := quoted(part)) is not None)
+
+
+def _expressions(node: ast.expr) -> Iterator[ast.expr]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.expr))
+
+
+def _same(node: ast.stmt | ast.expr) -> str:
+    """The field that a statement gives what it has: ``self.x = ... if self.x is None else self.x``, and an
+    enumeration's member of the same text, ``self.x = Kind(self.x)``."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return ""
+    target, value = node.targets[0], node.value
+    if isinstance(value, ast.IfExp):
+        same = value.orelse if last_name(target) in _none(value.test) else None
+    else:
+        member = isinstance(value, ast.Call) and len(value.args) == 1 and last_name(value.func)[:1].isupper()
+        same = value.args[0] if member and isinstance(value, ast.Call) else None
+    return last_name(target) if same is not None and ast.unparse(same) == ast.unparse(target) else ""
+
+
+def _none(test: ast.expr) -> frozenset[str]:
+    """The fields that are None where a test holds."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return frozenset().union(*map(_none, test.values))
+    compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is)
+    none = compared and isinstance(test, ast.Compare) and ast.unparse(test.comparators[0]) == "None"
+    return frozenset({last_name(test.left)}) if none and isinstance(test, ast.Compare) else frozenset()

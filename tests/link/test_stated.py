@@ -1,0 +1,75 @@
+"""What the tables of messages tell that a release refuses, without its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rldoctor.case import Case, Distribution, Packages
+from rldoctor.launch.plans import plans
+from rldoctor.link.stated import joined, refusal_in
+from rldoctor.link.validations import refused_by_tables
+
+ARGUMENTS = ("transformers.training_args", "TrainingArguments")
+SCHEDULER = ("vllm.config.scheduler", "SchedulerConfig")
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "place", "values", "reads"),
+    [
+        ("transformers", "4.56.2", ARGUMENTS, {"fp16": True, "bf16": True}, ("bf16", "fp16")),
+        ("transformers", "4.56.2", ARGUMENTS, {"fp16": True, "bf16": False}, None),
+        ("transformers", "4.56.2", ARGUMENTS, {"fp16": True}, None),
+        ("transformers", "4.56.2", ARGUMENTS, {"fp16": True, "bf16": None}, None),
+        ("transformers", "0.1", ARGUMENTS, {"fp16": True, "bf16": True}, None),
+        ("nothing", "1.0", ARGUMENTS, {"fp16": True, "bf16": True}, None),
+        (
+            *("vllm", "0.20.0", SCHEDULER, {"max_num_batched_tokens": 64, "max_num_seqs": 256}),
+            ("max_num_batched_tokens", "max_num_seqs"),
+        ),
+        ("vllm", "0.20.0", SCHEDULER, {"max_num_batched_tokens": 512, "max_num_seqs": 256}, None),
+    ],
+)
+def test_a_class_refuses_what_it_is_given(
+    package: str, version: str, place: tuple[str, str], values: dict[str, Any], reads: tuple[str, ...] | None
+) -> None:
+    found = refusal_in(package, version, *place, values)
+    assert (found.reads if found is not None else None) == reads
+    assert found is None or (found.file, found.line) == (place[0], None)
+
+
+def test_several_conditions_are_one() -> None:
+    assert joined(("a",)) == "a"
+    assert joined(("a or b", "not c", "d and e")) == "(a or b) and not c and (d and e)"
+
+
+TRL = """from trl import GRPOConfig, GRPOTrainer
+args = GRPOConfig(bf16=True, fp16={fp16}, num_generations={count}, per_device_train_batch_size=8)
+GRPOTrainer(model="org/model", args=args).train()
+"""
+
+
+def refused(tmp_path: Path, name: str, text: str, **versions: str) -> list[tuple[str, list[str]]]:
+    """The packages that refuse a launch, each with what the refusal reads."""
+    installed = [Distribution(name=one.replace("_", "-"), version=version) for one, version in versions.items()]
+    case = Case(packages=Packages(python="3.11.9", distributions=tuple(installed)))
+    file = tmp_path / name
+    file.write_text(text)
+    (plan,) = plans(file, case)
+    case = Case(packages=case.packages, plan=plan)
+    return [(one["name"], one["refusal"]["reads"]) for one in refused_by_tables(case)]
+
+
+def test_a_launch_of_releases_that_are_not_installed(tmp_path: Path) -> None:
+    releases = {"trl": "0.22.2", "transformers": "4.56.2", "vllm": "0.10.1"}
+    healthy = TRL.format(fp16=False, count=8)
+    assert refused(tmp_path, "train.py", healthy, **releases) == []
+    both = TRL.format(fp16=True, count=8)
+    assert refused(tmp_path, "train.py", both, **releases) == [("transformers", ["bf16", "fp16"])]
+    assert refused(tmp_path, "train.py", TRL.format(fp16=False, count=1), **releases) == [("trl", ["num_generations"])]
+    server = "vllm serve org/model --max-num-seqs 256 --max-num-batched-tokens {}\n"
+    assert refused(tmp_path, "serve.sh", server.format(8192), vllm="0.20.0") == []
+    given = ["engine.max_num_batched_tokens", "engine.max_num_seqs"]
+    assert refused(tmp_path, "serve.sh", server.format(64), vllm="0.20.0") == [("vllm", given)]
