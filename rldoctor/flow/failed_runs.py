@@ -12,6 +12,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import Check
 from rldoctor.errors import InputError
 from rldoctor.model import Evidence, Finding, Grade
+from rldoctor.plan.evidence import cite_given
 from rldoctor.probes import kept
 
 FAILED = frozenset({"raised", "died", "stalled", "timed-out"})
@@ -52,7 +53,11 @@ def _refusals(case: Case, checks: list[Check], vocabulary: list[Check]) -> tuple
         if refusal is not None and found:
             framework = {**framework, "refusal": {**refusal, "explained": [one.code for one in found]}}
             where = Evidence(text=f"raised when {refusal['condition']}", source=refusal["file"], line=refusal["line"])
-            findings += [replace(one, grade=Grade.DECLARED, evidence=(where,)) for one in found]
+            reads = set(refusal["reads"])
+            stated = case.plan.given if case.plan is not None else ()
+            given = (one for one in stated if {one.field, one.key, one.option} & reads)
+            shown = (*map(cite_given, given), where)
+            findings += [replace(one, grade=Grade.DECLARED, evidence=shown) for one in found]
         followed.append(framework)
     return (replace(case, links={**(case.links or {}), "frameworks": followed}) if findings else case), findings
 

@@ -166,9 +166,12 @@ def _fixes(found: Trace, settings: tuple[Evidence, ...], case: Case) -> tuple[Fi
 
 
 def _of_remedy(way: Remedy, title: str, place: Place, case: Case) -> Fix:
-    """A remedy as an edit where its setting has a canonical name: the engine's own, or one that the launch gives."""
+    """A remedy as an edit where its setting has a canonical name: the engine's own, or one that the launch gives. One
+    that several settings give, ``bf16`` and ``fp16``, would edit another than the remedy names."""
     given = case.plan.given if case.plan is not None else ()
     option = next((one.option for one in given if one.field == way.name and one.option is not None), None)
+    if len({one.field for one in given if one.option == option}) > 1:
+        option = None
     if option is None and place.package == "vllm" and not is_request(place.function):
         option = f"engine.{way.name}"
     return Fix.unsafe(title, {option: way.value}) if option is not None and way.value is not None else Fix(title=title)

@@ -11,6 +11,7 @@ from rldoctor.case import Case, Distribution, Packages
 from rldoctor.launch.plans import plans
 from rldoctor.link.stated import joined, refusal_in
 from rldoctor.link.validations import refused_by_tables
+from tests.commands import run
 
 ARGUMENTS = ("transformers.training_args", "TrainingArguments")
 SCHEDULER = ("vllm.config.scheduler", "SchedulerConfig")
@@ -73,3 +74,14 @@ def test_a_launch_of_releases_that_are_not_installed(tmp_path: Path) -> None:
     assert refused(tmp_path, "serve.sh", server.format(8192), vllm="0.20.0") == []
     given = ["engine.max_num_batched_tokens", "engine.max_num_seqs"]
     assert refused(tmp_path, "serve.sh", server.format(64), vllm="0.20.0") == [("vllm", given)]
+
+
+def test_the_launch_s_own_line_and_a_remedy_for_what_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(TRL.format(fp16=True, count=8))
+    releases = [f"--assume={one}" for one in ("trl==0.22.2", "transformers==4.56.2", "vllm==0.10.1")]
+    done = run("check", file, *releases)
+    assert done.returncode == 1
+    assert "error RLD212 (train.py:2): ValueError: At most one of fp16 and bf16 can be True" in done.stdout
+    assert "leave fp16 off" in done.stdout
+    assert "bf16=False" not in done.stdout
