@@ -115,7 +115,7 @@ _NODES = tuple(
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
         rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{_NAME}(?![\w.-]| (?:phase|message)\b)",
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
-        rf"\bip(?:[:=] ?){_NAME}",
+        rf"(?i:\bip)(?:[:=] ?){_NAME}",
         rf"\bslot\w*@{_NAME}",
         rf"\bqueue \W?[\w.-]+@{_NAME}",
         rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{_NAME}",

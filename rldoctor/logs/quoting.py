@@ -32,6 +32,8 @@ _STATUS = expression(
 )
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
 _SPEAKER = expression(r"\s*(?:Prompt|Completion|Question|Answer|Assistant|User):\s+(?:[\w,':-]+\s+){1,40}$")
+# Somebody asks, where a program would state: ``Prompt: why did my job end (exit code 137)?``.
+_QUESTION = expression(r"\s*(?:[A-Z]\w{0,20}: )?(?i:why|how|what|when|which|who)\b[^?]{1,400}\?[\s'\")]*$")
 _TABLE = expression(r"\s*[│┃|╭╰┏┡├└┌╔║]")
 _SHELL_TRACE = expression(r"\s*(?:\++ |\$ |> |# |// )")
 # What a warning gives as an example of what may come.
@@ -77,7 +79,7 @@ _LONGEST_SAMPLE = 400
 def is_quoted(line: str, at: int) -> bool:
     """Whether what stands at ``at`` in ``line`` is shown rather than said, by the line itself."""
     head = line[:at]
-    if _TABLE.match(line) or _SHELL_TRACE.match(line):
+    if _TABLE.match(line) or _SHELL_TRACE.match(line) or _QUESTION.match(line):
         return True
     if _STATUS.match(head):
         return False

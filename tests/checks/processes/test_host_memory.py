@@ -151,3 +151,18 @@ def test_who_else_ends_what_takes_more_memory_than_it_may(line: str) -> None:
 )
 def test_a_container_that_was_not_killed_and_a_step_that_came_to_its_end(line: str) -> None:
     assert findings(check, f"{HEALTHY}{line}\n") == []
+
+
+RAYLET = (
+    "(raylet) [2023-12-17 07:01:10,094 E 6499 6499] (raylet) node_manager.cc:3035: {} Workers (tasks / actors) killed "
+    "due to memory pressure (OOM), 1 Workers crashed due to other reasons at node (ID: ab37, IP: 192.0.2.7) over the "
+    "last time period.\n"
+)
+
+
+def test_rays_summary_counts_what_it_killed_and_names_the_node() -> None:
+    for count in ("1", "10"):
+        found = triage_text(RAYLET.format(count))
+        assert [one.code for one in found.findings] == ["RLD604"]
+        assert found.incident is not None and found.incident.node == "192.0.2.7"
+    assert triage_text(RAYLET.format("0")).findings == ()

@@ -644,3 +644,23 @@ def test_how_a_worker_ended_stands_in_the_evidence_behind_its_identifiers() -> N
     assert "by a signal (SIGTERM); the cause is not in this log" in found.message
     assert [one.text.partition(":")[0] for one in found.evidence][1] == "Worker exit type"
     assert found.evidence[1].text.endswith("The process receives a SIGTERM.")
+
+
+QUESTIONS = (
+    "Prompt: why does my job die (exit code 137)?",
+    "why did it crash with exit code 139?",
+    "Question: what does 'Killed (exit code 137)' mean?",
+    "User: How do I restart a pod that was OOMKilled with exit code 137?",
+)
+
+
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_who_asks_about_an_end_does_not_report_one(asked: str) -> None:
+    said = triage_text(f"{STEPS}{asked}\n")
+    assert said.findings == ()
+    assert said.incident is not None and said.incident.kind == "unfinished"
+
+
+@pytest.mark.parametrize("told", ["the job died (exit code 137)", "Did the node die? Worker died with exit code 137"])
+def test_who_tells_of_an_end_does(told: str) -> None:
+    assert triage_text(f"{STEPS}{told}\n").findings[0].code == "RLD901"
