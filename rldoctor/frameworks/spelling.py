@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.texts import shell_quoted, shell_word, shown, value_text
 from rldoctor.formats.write import Write
+from rldoctor.frameworks.launchers import LAUNCHERS
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.frameworks.rule import Boolean, Rule
 from rldoctor.frameworks.spelled import Spelling
@@ -42,7 +43,21 @@ def spell(dialect: Dialect, edit: Edit, plan: RolloutPlan) -> Spelling:
         return variable(setting.key, value, plan)
     if setting is not None and setting.form is not None and setting.key is not None and setting.file is not None:
         return _in_place(dialect, edit, setting, plan)
-    return _added(dialect, edit, plan)
+    return of_launcher(edit, plan) or _added(dialect, edit, plan)
+
+
+def of_launcher(edit: Edit, plan: RolloutPlan) -> Spelling | None:
+    """An option of the program that the launch starts its ranks with, which stands before the script: shown, since what
+    is added to a command goes behind it. None of any other setting, and where a framework's own program starts them."""
+    launcher = plan.get("process.launcher")
+    if launcher is None or launcher.line is None or edit.value is None or edit.value is False:
+        return None
+    program, options = LAUNCHERS.get(str(launcher.value), ("", {}))
+    name = next((name for name, option in options.items() if option == edit.option), None)
+    if name is None or not edit.option.startswith("process."):
+        return None
+    value = "" if edit.value is True else f" {shell_quoted(shown(edit.value))}"
+    return Spelling(text=f"{program} --{name}{value} ...", reason=f"{program} takes it before the script")
 
 
 def unspelled(edit: Edit, reason: str) -> Spelling:

@@ -79,11 +79,15 @@ class Generic(Dialect):
         return None
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
-        """Only what stands in the file, and variables: how an unknown program would take an option is not known."""
+        """Only what stands in the file, variables, and what the launcher takes: how an unknown program would take an
+        option is not known."""
         from rldoctor.frameworks.spelled import Spelling
+        from rldoctor.frameworks.spelling import of_launcher
 
         if edit.option.startswith("env.") or plan.places or edit.option in {given.option for given in plan.given}:
             return super().spell(edit, plan)
+        if (found := of_launcher(edit, plan)) is not None:
+            return found
         text = f"{edit.option.partition('.')[2]} = {edit.value}"
         return Spelling(text=text, reason=f"how {plan.entry or plan.file} takes {edit.option} is not known")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from rldoctor.frameworks import frameworks
-from rldoctor.frameworks.accelerate import ACCELERATE_DEEPSPEED, ACCELERATE_PROCESSES
 
 # Console programs whose first argument is a command of its own.
 SUBCOMMANDS = frozenset(
@@ -143,26 +142,7 @@ CONTAINER_FLAGS = frozenset(
 SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
-# Launcher options in canonical names; the first rule of a launcher names it.
-TORCHRUN = {
-    "nproc_per_node": "process.nproc",
-    "nnodes": "process.nnodes",
-    "node_rank": "process.node_rank",
-    "master_addr": "process.master_addr",
-    "master_port": "process.master_port",
-    "rdzv_backend": "process.rdzv_backend",
-    "rdzv_endpoint": "process.rdzv_endpoint",
-    "standalone": "process.standalone",
-}
-ACCELERATE = {**ACCELERATE_PROCESSES, **ACCELERATE_DEEPSPEED}
-DEEPSPEED = {
-    "num_gpus": "process.nproc",
-    "num_nodes": "process.nnodes",
-    "node_rank": "process.node_rank",
-    "master_addr": "process.master_addr",
-    "master_port": "process.master_port",
-    "include": "process.devices",
-}
+# Options of Ray's commands in canonical names.
 RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "runtime_env": "ray.runtime_env"}
 RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
 # ray/_private/ray_constants.py DEFAULT_PORT

@@ -17,17 +17,16 @@ from rldoctor.formats.shell.arguments import arguments
 from rldoctor.formats.shell.reader import Word
 from rldoctor.formats.source import Files
 from rldoctor.formats.values import Unresolved
+from rldoctor.frameworks.launchers import ACCELERATE, DEEPSPEED, TORCHRUN
 from rldoctor.frameworks.processes import launcher_setting
 from rldoctor.launch.launchers import mpi
 from rldoctor.launch.launchers.program import Program, module, opened, script, started, take, until_script, variable
 from rldoctor.launch.launchers.strict_json import refused_json
 from rldoctor.launch.launchers.tables import (
-    ACCELERATE,
     ASSIGNMENT,
     CLUSTERS,
     CONTAINER_FLAGS,
     CONTAINERS,
-    DEEPSPEED,
     ENV_FILES,
     FLAGS,
     HOSTS_PORTS,
@@ -46,7 +45,6 @@ from rldoctor.launch.launchers.tables import (
     TEXTS,
     TMUX,
     TMUX_VALUED,
-    TORCHRUN,
     WRAPPERS,
 )
 from rldoctor.launch.schedulers import images, slurm
