@@ -4,8 +4,9 @@ What it looks for
     The NCCL watchdog's report (group, operation, sequence number, rank, time limit), gloo's time-outs and closed
     connections, and collectives of which the ranks disagree about the size or the kind. In a run that still stands
     (``rldoctor hang``): ranks of which some wait in a collective and others are elsewhere, and flight recorders that
-    end at different collectives. In a small job of several ranks on this host: the first collective that not every rank
-    finished, and a rank that takes much longer than every other for the same work.
+    end at different collectives. In a small job of several ranks on this host, or over all nodes where torchrun or srun
+    runs rldoctor once on each: nodes that do not come, the first collective that not every rank finished, and a rank
+    that takes much longer than every other for the same work.
 
 Why it hurts
     All ranks wait for one, until a time limit ends the whole job. The rank that reports first is a rank that waited,
@@ -265,7 +266,11 @@ _SLOW = Fix(
 
 @check.observed(needs=["observations.collectives"])
 def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
-    """A small job of several ranks on this host."""
+    """A small job of several ranks on this host, or over all nodes that run this command at once."""
+    met = communication.meeting(case)
+    if met is not None and (absent := _not_come(met)):
+        yield absent
+        return
     found = communication.runs(case)
     first = found[0]
     if first.done:
@@ -273,8 +278,9 @@ def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
         if late is not None:
             rounds = "every round" if late.rounds == late.of else f"{late.rounds} of {late.of} rounds"
             yield check.finding(
-                f"rank {late.rank} of {len(first.ranks)} on this host takes at least {late.times:.1f} times as long as "
-                f"the others for the same work, in {rounds}: they wait for it {late.waited:.2f} s in each collective",
+                f"rank {late.rank} of {len(first.ranks)} {first.where}{first.at(late.rank)} takes at least "
+                f"{late.times:.1f} times as long as the others for the same work, in {rounds}: they wait for it "
+                f"{late.waited:.2f} s in each collective",
                 severity=Severity.WARNING,
                 grade=Grade.REPRODUCED,
                 evidence=communication.arrivals(first),
@@ -288,9 +294,9 @@ def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
         raise NotApplicable("no collective was left unfinished, or for a reason of its own: RLD302, RLD320, RLD322")
     missing = first.absent_from(call)
     yield check.finding(
-        f"{call['name']} ({call['backend']}) between {len(first.ranks)} ranks on this host did not complete: "
+        f"{call['name']} ({call['backend']}) between {len(first.ranks)} ranks {first.where} did not complete: "
         + (
-            f"{_ranks([str(rank) for rank in missing])} did not arrive"
+            f"{_ranks([str(rank) for rank in missing])}{first.at(*missing)} did not arrive"
             if missing
             else "all ranks called it and do not get through to each other"
         ),
@@ -298,6 +304,36 @@ def not_finished_here(case: Case) -> Iterator[Finding | Reach]:
         evidence=(*communication.evidence(first.unfinished(call)), *communication.warnings(first.ranks)),
         fixes=(_RECORD,) if missing else (_FABRIC, _RECORD),
     )
+
+
+def _not_come(met: communication.Row) -> Finding | None:
+    """Nodes that the launcher counts, and that did not come to where all meet; the first, where this one did not get
+    to it."""
+    hosts: dict[str, str] = met.get("hosts", {})
+    where = f"{met['address']}:{met['port']} within {met['seconds']:.0f} s"
+    if hosts and len(hosts) < met["count"]:
+        absent = [number for number in range(met["count"]) if str(number) not in hosts]
+        text = f"of {met['count']} nodes {numbered(absent, 'node')} did not come to {where}"
+    elif not hosts:
+        text = f"node {met['number']} of {met['count']} does not get through to node 0 at {where}: {met['problem']}"
+    else:
+        return None
+    return check.finding(
+        text,
+        grade=Grade.REPRODUCED,
+        evidence=tuple(
+            Evidence(text=f"node {number} came: {name}", source=communication.PROBE)
+            for number, name in list(hosts.items())[:8]
+        ),
+        fixes=(_REACH,),
+    )
+
+
+_REACH = Fix(
+    title="see that the command started there, that its name for node 0 leads to an address that all reach, and that "
+    "no firewall closes the ports between the nodes",
+    commands=("getent hosts NODE0", "nc -vz NODE0 PORT"),
+)
 
 
 def _ranks(names: Sequence[str]) -> str:

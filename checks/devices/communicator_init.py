@@ -93,7 +93,7 @@ def group_on_this_host(case: Case) -> Iterator[Finding | Reach]:
         raise NotChecked(f"the job failed outside its groups, at stage {', '.join(stages) or 'end'}")
     rank, backend = stages[stage], stage.removesuffix(" group")
     yield check.finding(
-        f"{len(first.ranks)} ranks on this host cannot build a group: rank {rank['rank']} "
+        f"{len(first.ranks)} ranks {first.where} cannot build a group: rank {rank['rank']}{first.at(rank['rank'])} "
         + ("cannot use its GPU" if backend == "device" else f"fails in {backend}'s set-up"),
         grade=Grade.REPRODUCED,
         evidence=(*evidence(first.failed), *warnings(first.failed)),

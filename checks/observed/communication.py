@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotChecked, cite
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotApplicable, NotChecked, cite
 
 from ..exceptions import root_of
 
@@ -38,17 +38,58 @@ class Late:
     waited: float
 
 
-class Run:
-    """One job of several ranks."""
+@dataclass(frozen=True)
+class Links:
+    """What pairs of nodes exchange, in 10^9 bytes per second, by the numbers of the two."""
 
-    def __init__(self, row: Row) -> None:
+    rates: Mapping[tuple[int, int], float]
+
+    @property
+    def fastest(self) -> float:
+        return max(self.rates.values())
+
+    @property
+    def slowest(self) -> float:
+        return min(self.rates.values())
+
+    @property
+    def slow(self) -> list[tuple[int, int]]:
+        return [pair for pair, rate in self.rates.items() if rate < APART * self.fastest]
+
+    def at_fault(self) -> tuple[int, ...]:
+        """The node that all slow pairs share, and the two of a pair that is slow by itself. Empty where none is slow,
+        and where so many are that the nodes stand in groups, as racks do."""
+        slow = self.slow
+        shared = set(slow[0]).intersection(*slow) if slow else set()
+        alone = [node for node in sorted(shared) if len(slow) == sum(node in pair for pair in self.rates)]
+        if alone and len(self.rates) > len(slow) > 1:
+            return (alone[0],)
+        return slow[0] if len(slow) == 1 and len(self.rates) > 2 else ()
+
+
+class Run:
+    """One job of several ranks, on this host or over ``hosts``, which have a number each."""
+
+    def __init__(self, row: Row, hosts: Mapping[str, str] | None = None) -> None:
         self.row = row
+        self.hosts = dict(hosts or {})
         self.ranks: list[Row] = list(row["ranks"])
         self.without: tuple[str, ...] = tuple(row["without"])
 
     @property
     def done(self) -> bool:
         return bool(self.row["ended"] == "done")
+
+    @property
+    def where(self) -> str:
+        """Where its ranks are, as words."""
+        return f"on {len(self.hosts)} nodes" if self.hosts else "on this host"
+
+    def at(self, *ranks: int) -> str:
+        """``, on node 1 (gpu07),`` of ranks; empty where all are here."""
+        nodes = self._nodes()
+        named = [node_named(node, self.hosts) for node in sorted({nodes[rank] for rank in ranks if rank in nodes})]
+        return f", on {' and '.join(named)}," if named else ""
 
     @property
     def failed(self) -> list[Row]:
@@ -116,21 +157,20 @@ class Run:
         return None
 
     def _after_the_first(self, slow: int) -> float:
-        arrived = {rank["rank"]: [one["arrived"] for one in rank["measured"]["rounds"]] for rank in self.ranks}
+        # All begin as the collective before ends; the clocks of two nodes cannot be compared.
+        took = {rank["rank"]: _took(rank) for rank in self.ranks}
         return float(
-            median(
-                mine - min(row) for mine, row in zip(arrived[slow], zip(*arrived.values(), strict=True), strict=True)
-            )
+            median(mine - min(row) for mine, row in zip(took[slow], zip(*took.values(), strict=True), strict=True))
         )
 
     def apart(self) -> tuple[int, float, float] | None:
         """The rank whose every exchange is much slower than any between the others: its fastest, and the slowest of the
         others, in 10^9 bytes per second."""
-        rates = {
-            frozenset(map(int, pair.split("-"))): rate
-            for rank in self.ranks
-            for pair, rate in rank.get("measured", {}).get("pairs", {}).items()
-        }
+        rates, nodes = self._rates(), self._nodes()
+        ranks = {rank for pair in rates for rank in pair}
+        # A rank that is alone on its node has no other links than those between nodes.
+        if any(sum(nodes.get(one) == node for one in ranks) < 2 for node in set(nodes.values())):
+            return None
         for rank in (row["rank"] for row in self.ranks):
             its = [rate for pair, rate in rates.items() if rank in pair]
             others = [rate for pair, rate in rates.items() if rank not in pair]
@@ -138,6 +178,25 @@ class Run:
             if len(others) > 2 and its and max(its) < APART * min(others):
                 return rank, max(its), min(others)
         return None
+
+    def links(self) -> Links | None:
+        """What the nodes exchange, by the fastest of their ranks; None where fewer than two did."""
+        nodes, found = self._nodes(), dict[tuple[int, int], float]()
+        for pair, rate in self._rates().items():
+            first, second = sorted(nodes.get(rank, 0) for rank in pair)
+            if first != second:
+                found[first, second] = max(rate, found.get((first, second), 0.0))
+        return Links(found) if found else None
+
+    def _rates(self) -> dict[frozenset[int], float]:
+        return {
+            frozenset(map(int, pair.split("-"))): rate
+            for rank in self.ranks
+            for pair, rate in rank.get("measured", {}).get("pairs", {}).items()
+        }
+
+    def _nodes(self) -> dict[int, int]:
+        return {rank["rank"]: rank["node"] for rank in self.ranks if "node" in rank}
 
     def describe(self) -> str:
         """How far it reached, in one phrase."""
@@ -150,7 +209,19 @@ class Run:
         speed = f", {min(rates):g} GB/s" if rates else ""
         # Releases of torch before 2.4 do not tell the UUID.
         where = "GPUs" if str(self.ranks[0].get("device", {}).get("device")).startswith("cuda") else "the CPU"
-        return f"{names} between {len(self.ranks)} ranks on {where} through {backends}{speed}"
+        links = self.links()
+        spread = (
+            ""
+            if links is None
+            else f"; {len(self.hosts)} nodes, of which pairs exchange {links.slowest:g} to {links.fastest:g} GB/s"
+        )
+        return f"{names} between {len(self.ranks)} ranks on {where} through {backends}{speed}{spread}"
+
+
+def node_named(number: int, hosts: Mapping[str, str]) -> str:
+    """``node 1 (gpu07)``; the name is left out where it does not tell the nodes apart."""
+    name = hosts.get(str(number))
+    return f"node {number}" + (f" ({name})" if name and list(hosts.values()).count(name) == 1 else "")
 
 
 def _took(rank: Row) -> list[float]:
@@ -161,11 +232,26 @@ def calls(rank: Row) -> list[Row]:
     return list(rank.get("collectives", ()))
 
 
+def meeting(case: Case) -> Row | None:
+    """Of a command that ran on several nodes at once: which of them came to where they meet, as this one saw it."""
+    (job,) = case.observations["collectives"].values()
+    met: Row | None = job.get("records", {}).get("nodes")
+    return met
+
+
 def runs(case: Case) -> list[Run]:
-    """The probe's runs, the first with all settings. Raises :class:`NotChecked` where no rank came to meet others."""
+    """The probe's runs, the first with all settings. Raises :class:`NotChecked` where no rank came to meet others, and
+    :class:`NotApplicable` where another node tells of them."""
     found: list[Run] = []
+    met = meeting(case)
+    hosts = met.get("hosts", {}) if met is not None else {}
     for job in case.observations["collectives"].values():
-        found += [Run(row) for row in job.get("records", {}).get("runs", ())]
+        found += [Run(row, hosts) for row in job.get("records", {}).get("runs", ())]
+        if not found and met is not None:
+            if met.get("problem") or len(hosts) < met["count"]:
+                raise NotChecked(met.get("problem") or f"of {met['count']} nodes {len(hosts)} came to meet")
+            if met["number"]:
+                raise NotApplicable(f"{node_named(0, hosts)} tells what the ranks of all {met['count']} nodes did")
         if not found:
             raise NotChecked(f"the collectives probe {job.get('ended')} before a run was over")
     first = found[0]

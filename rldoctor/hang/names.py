@@ -26,7 +26,7 @@ def ranks_named(ones: Iterable[ProcessState]) -> str:
     return numbered(numbers)
 
 
-def numbered(numbers: Iterable[int]) -> str:
+def numbered(numbers: Iterable[int], what: str = "rank") -> str:
     """``rank 7``, ``ranks 0-2, 5``."""
     found = sorted(set(numbers))
     runs: list[list[int]] = []
@@ -36,4 +36,4 @@ def numbered(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     said = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"rank{'s' if len(found) != 1 else ''} {said}"
+    return f"{what}{'s' if len(found) != 1 else ''} {said}"

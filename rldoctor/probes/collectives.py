@@ -1,8 +1,9 @@
-"""The ``collectives`` probe: all-reduce, all-gather and broadcast between ranks on this host, through the real
-torchrun and with the launch's own communication settings."""
+"""The ``collectives`` probe: all-reduce, all-gather and broadcast between ranks on this host, or on all nodes on
+which a launcher runs this same command, through the real torchrun and with the launch's own communication settings."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.model import Level
 from rldoctor.probes.feasible import free_gpus, planned_ranks, require_import
+from rldoctor.probes.nodes import nodes_at_once
 
 # What NCCL needs to connect the eight GPUs of a node, several times over; a healthy collective takes milliseconds.
 COLLECTIVE_SECONDS = 20.0
 SECONDS = 240.0
 MOST_RANKS = 8
 CPU_RANKS = 2
+# Between the first and the last node's coming: facts are collected on each before, from drives that they share.
+PATIENCE = 60.0
 # Variables of a launch that decide how its ranks reach each other.
 COMMUNICATION = ("NCCL_", "GLOO_", "TP_SOCKET_", "TORCH_NCCL_", "TORCH_GLOO_", "UCX_", "FI_")
 
@@ -25,7 +29,10 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     require_import(case, "torch")
     plan = case.plan
     ranks = planned_ranks(plan) if plan is not None else None
-    asked = (request.level or Level.STATIC) >= Level.DEVICES
+    nodes = nodes_at_once(case.environment or {})
+    if nodes is not None and nodes.local:
+        raise NotApplicable("the first process of this node starts its ranks")
+    asked = nodes is not None or (request.level or Level.STATIC) >= Level.DEVICES
     if ranks == 1 and not asked:
         raise NotApplicable("the launch starts one rank")
     gpus = free_gpus(case, request)[: min(ranks if ranks and ranks > 1 else MOST_RANKS, MOST_RANKS)]
@@ -36,8 +43,9 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
         "ranks": CPU_RANKS,
         "devices": [],
         "backends": ["gloo"],
+        "nodes": {**asdict(nodes), "patience": PATIENCE} if nodes is not None else None,
     }
-    if len(gpus) > 1:
+    if len(gpus) > (1 if nodes is None else 0):
         # The same GPU may be asked for twice: two ranks then share it.
         shown = list(dict.fromkeys(gpu.index for gpu in gpus))
         environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=",".join(map(str, shown)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,26 @@ def collectives_case(
         seconds=seconds,
         ranks=ranks,
     )
+
+
+def nodes_cases(
+    python: Path, fault: str | None = None, count: int = 2, come: int | None = None, **arguments: Any
+) -> list[Case]:
+    """What each of so many nodes saw, which are all on this host and started by as many agents of torchrun. ``come``:
+    so many of them run at all."""
+    with socket.socket() as asking:
+        asking.bind(("", 0))
+        port = str(asking.getsockname()[1])
+
+    def of(number: int) -> Case:
+        launcher = {"GROUP_WORLD_SIZE": count, "GROUP_RANK": number, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1"}
+        environment = {name: str(value) for name, value in launcher.items()} | {"MASTER_PORT": port}
+        facts = packages.collect(Request(python=python))
+        case = Case(packages=facts, gpus=NO_GPU, environment=environment)
+        return _run(collectives, case, python, FAULTS / "broken_collectives.py" if fault else None, fault, **arguments)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(of, range(come or count)))
 
 
 def placement_case(

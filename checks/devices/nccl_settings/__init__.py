@@ -4,8 +4,10 @@ What it looks for
     NCCL variables that the rollout server's command and the trainer's set differently, the loopback interface for a run
     over several nodes, OpenRLHF releases that set ``NCCL_CUMEM_ENABLE=0`` under a vLLM whose NCCL no longer takes it. A
     small job of several ranks on this host that fails with the communication settings of the launch or the shell and
-    succeeds without them, or whose numbers come out wrong. In a log: CUDA failures in NCCL's transports, an interface
-    that does not exist, InfiniBand errors, peer access that the GPUs refuse.
+    succeeds without them, or whose numbers come out wrong. Over several nodes, where torchrun or srun runs rldoctor
+    once on each: a node, or a pair of nodes, that exchanges less than a quarter of what the fastest pair does. In a
+    log: CUDA failures in NCCL's transports, an interface that does not exist, InfiniBand errors, peer access that the
+    GPUs refuse.
 
 Why it hurts
     Both ends of a group choose their transport from these settings. Where they differ the group hangs, or fails with
@@ -30,7 +32,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import (
     Applicability,
@@ -54,7 +56,18 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import release
 
-from ...observed.communication import PROBE, cured_without, evidence, for_elsewhere, origin, runs, settings, unset
+from ...observed.communication import (
+    PROBE,
+    Links,
+    cured_without,
+    evidence,
+    for_elsewhere,
+    node_named,
+    origin,
+    runs,
+    settings,
+    unset,
+)
 from .fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
 
 check = Check("RLD322", "nccl-settings-mismatch", __doc__, before=("RLD320",))
@@ -174,8 +187,8 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
     if first.done and (apart := first.apart()) is not None:
         rank, fastest, slowest = apart
         yield check.finding(
-            f"rank {rank} of {len(first.ranks)} on this host exchanges at most {fastest:g} GB/s with any other, and "
-            f"the others at least {slowest:g} GB/s with each other ({fastest / slowest:.0%})",
+            f"rank {rank} of {len(first.ranks)} {first.where}{first.at(rank)} exchanges at most {fastest:g} GB/s "
+            f"with any other, and the others at least {slowest:g} GB/s with each other ({fastest / slowest:.0%})",
             severity=Severity.WARNING,
             grade=Grade.REPRODUCED,
             evidence=tuple(
@@ -185,8 +198,10 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
             )[:8],
             fixes=(_LINKS,),
         )
+    elif first.done and (links := first.links()) is not None and (at_fault := links.at_fault()):
+        yield _slow_nodes(at_fault, links, first.hosts)
     elif first.done:
-        yield Reach(f"{len(given)} communication settings on this host" if given else "no communication settings here")
+        yield Reach(f"{len(given)} communication settings {first.where}" if given else "no communication settings here")
     elif first.shared():
         raise NotApplicable("two ranks share a GPU: RLD302")
     elif cure:
@@ -194,7 +209,7 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
         safe = plan is not None and not elsewhere and all(_spelled_here(plan, f"env.{name}") for name in cure)
         named = ", ".join(f"{name}={given[name]}" for name in cure)
         yield check.finding(
-            f"ranks on this host cannot work together with {named}, and do so without",
+            f"ranks {first.where} cannot work together with {named}, and do so without",
             severity=Severity.WARNING if elsewhere else Severity.ERROR,
             grade=Grade.REPRODUCED,
             evidence=(*origin(case, cure), *evidence(first.failed)),
@@ -211,6 +226,32 @@ def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
         )
     else:
         raise NotApplicable("the job fails without these settings, too: RLD320, RLD321")
+
+
+def _slow_nodes(at_fault: tuple[int, ...], links: Links, hosts: Mapping[str, str]) -> Finding:
+    names = " and ".join(node_named(node, hosts) for node in at_fault)
+    rate = max(links.rates[pair] for pair in links.slow)
+    others = (
+        f"with any other of {len(hosts)} nodes" if len(at_fault) == 1 else f"with each other, of {len(hosts)} nodes"
+    )
+    verb = "exchanges" if len(at_fault) == 1 else "exchange"
+    return check.finding(
+        f"{names} {verb} at most {rate:g} GB/s {others}, {rate / links.fastest:.0%} of what the fastest pair does "
+        f"({links.fastest:g} GB/s)",
+        severity=Severity.WARNING,
+        grade=Grade.REPRODUCED,
+        evidence=tuple(
+            Evidence(text=f"nodes {first} and {second}: {one:g} GB/s", source=PROBE)
+            for (first, second), one in sorted(links.rates.items(), key=lambda row: row[1])[:8]
+        ),
+        fixes=(_NODE_LINKS,),
+    )
+
+
+_NODE_LINKS = Fix(
+    title="see which interface or adapter NCCL and gloo chose there, its speed and its errors",
+    commands=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...", "ip -brief address", "ibstat"),
+)
 
 
 def _value(plan: RolloutPlan, name: str) -> str | None:
