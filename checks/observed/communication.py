@@ -40,9 +40,11 @@ class Late:
 
 @dataclass(frozen=True)
 class Links:
-    """What pairs of nodes exchange, in 10^9 bytes per second, by the numbers of the two."""
+    """What pairs of nodes exchange, in 10^9 bytes per second, by the numbers of the two: at the best of several times,
+    and at the worst of them."""
 
     rates: Mapping[tuple[int, int], float]
+    worst: Mapping[tuple[int, int], float]
 
     @property
     def fastest(self) -> float:
@@ -54,7 +56,10 @@ class Links:
 
     @property
     def slow(self) -> list[tuple[int, int]]:
-        return [pair for pair, rate in self.rates.items() if rate < APART * self.fastest]
+        """The pairs that at their best are far below what the others do at any time: a busy host holds up whomever it
+        may, a slow link the same pair always."""
+        fast = min(self.worst[pair] for pair, rate in self.rates.items() if rate >= APART * self.fastest)
+        return [pair for pair, rate in self.rates.items() if rate < APART * fast]
 
     def at_fault(self) -> tuple[int, ...]:
         """The node that all slow pairs share, and the two of a pair that is slow by itself. Empty where none is slow,
@@ -181,18 +186,20 @@ class Run:
 
     def links(self) -> Links | None:
         """What the nodes exchange, by the fastest of their ranks; None where fewer than two did."""
-        nodes, found = self._nodes(), dict[tuple[int, int], float]()
+        nodes, worst = self._nodes(), self._rates("worst")
+        found: dict[tuple[int, int], tuple[float, float]] = {}
         for pair, rate in self._rates().items():
             first, second = sorted(nodes.get(rank, 0) for rank in pair)
             if first != second:
-                found[first, second] = max(rate, found.get((first, second), 0.0))
-        return Links(found) if found else None
+                found[first, second] = max((rate, worst.get(pair, rate)), found.get((first, second), (0.0, 0.0)))
+        best = {pair: rate for pair, (rate, _) in found.items()}
+        return Links(best, {pair: rate for pair, (_, rate) in found.items()}) if found else None
 
-    def _rates(self) -> dict[frozenset[int], float]:
+    def _rates(self, which: str = "pairs") -> dict[frozenset[int], float]:
         return {
             frozenset(map(int, pair.split("-"))): rate
             for rank in self.ranks
-            for pair, rate in rank.get("measured", {}).get("pairs", {}).items()
+            for pair, rate in rank.get("measured", {}).get(which, {}).items()
         }
 
     def _nodes(self) -> dict[int, int]:

@@ -6,8 +6,8 @@ GPU for each local rank, none for the CPU; ``seconds``, how long a collective ma
 ``starts``, where a job spans nodes the number of each one's first rank. Records: ``place``, ``stage``, ``device``,
 ``collectives`` (a row each, ``state`` ``called`` or ``done``); from three ranks on ``measured`` (``rounds``: when this
 rank began each of some equal pieces of work and when it came to the collective after it, by the clock that all
-processes of a host share; ``pairs``: what the pairs of which it is the first exchanged); between GPUs ``bandwidth``
-and ``peer``."""
+processes of a host share; ``pairs``: what the pairs of which it is the first exchanged, ``worst``: when they were held
+up most); between GPUs ``bandwidth`` and ``peer``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def main(arguments: dict[str, Any]) -> None:
     if world > 2:
         stage("measuring")
         place = "cpu" if gpu is None else f"cuda:{gpu}"
-        emit("measured", {"rounds": rounds(place), "pairs": pairs(place, rank, paired(world, arguments["starts"]))})
+        times = rounds(place)
+        best, worst = pairs(place, rank, paired(world, arguments["starts"]))
+        emit("measured", {"rounds": times, "pairs": best, "worst": worst})
     if gpu is not None and world > 1:
         stage("bandwidth")
         emit("bandwidth", bandwidth(f"cuda:{gpu}", world))
@@ -200,13 +202,14 @@ def paired(world: int, starts: list[int]) -> list[int]:
     return (list(range(world)) if world <= MOST_PAIRED or not starts else starts)[:MOST_NODES]
 
 
-def pairs(place: str, rank: int, paired: list[int]) -> dict[str, float]:
+def pairs(place: str, rank: int, paired: list[int]) -> tuple[dict[str, float], dict[str, float]]:
     """What this rank and each higher one exchange, both ways at once and nobody else meanwhile, in 10^9 bytes per
-    second: the best of some rounds at several times."""
+    second: the best of some rounds, at the best of several times and at the worst of them."""
     import torch
     import torch.distributed as dist
 
-    found: dict[str, float] = {}
+    best: dict[str, float] = {}
+    worst: dict[str, float] = {}
     for first, second in [pair for _ in range(TURNS) for pair in combinations(paired, 2)]:
         dist.all_reduce(torch.ones(1, device=place))
         finished(place)
@@ -214,8 +217,8 @@ def pairs(place: str, rank: int, paired: list[int]) -> dict[str, float]:
             spent = min(exchange(place, second if rank == first else first) for _ in range(PAIR_ROUNDS))
             if rank == first:
                 name, rate = f"{first}-{second}", round(2 * PAIR_BYTES[kind(place)] / spent / 1e9, 3)
-                found[name] = max(rate, found.get(name, 0.0))
-    return found
+                best[name], worst[name] = max(rate, best.get(name, rate)), min(rate, worst.get(name, rate))
+    return best, worst
 
 
 def exchange(place: str, other: int) -> float:

@@ -34,13 +34,16 @@ def over(*rows: dict[str, Any], per_node: int = 1, hosts: tuple[str, ...] | None
     return met(ranks.case(run(*placed)), count, *(hosts or [f"gpu0{node}" for node in range(count)]))
 
 
-def measured(took: list[float], pairs: dict[str, float], per_node: int = 1, **more: Any) -> Case:
+def measured(
+    took: list[float], pairs: dict[str, float], per_node: int = 1, worst: dict[str, float] | None = None, **more: Any
+) -> Case:
     rows = []
     for number, seconds in enumerate(took):
         # Each node has a clock of its own.
         rounds = [{"began": 100.0 * number + at, "arrived": 100.0 * number + at + seconds} for at in range(9)]
         its = {pair: rate for pair, rate in pairs.items() if pair.startswith(f"{number}-")}
-        rows.append(rank(number, measured={"rounds": rounds, "pairs": its}))
+        low = {pair: (worst or pairs)[pair] for pair in its}
+        rows.append(rank(number, measured={"rounds": rounds, "pairs": its, "worst": low}))
     return over(*rows, per_node=per_node, **more)
 
 
@@ -105,6 +108,13 @@ def test_a_pair_of_nodes_that_is_slow() -> None:
 )
 def test_links_that_differ_as_links_of_clusters_do(pairs: dict[str, float], per_node: int, count: int) -> None:
     assert told(measured([0.1] * count, pairs, per_node)) == []
+
+
+def test_links_that_a_busy_host_holds_up() -> None:
+    """As three healthy ranks on two busy cores measured it."""
+    best = {"0-1": 1.5, "0-2": 5.7, "1-2": 6.7}
+    assert told(measured([0.1] * 3, best, worst={"0-1": 0.9, "0-2": 1.9, "1-2": 4.1})) == []
+    assert told(measured([0.1] * 3, best | {"0-1": 0.3}, worst={"0-1": 0.2, "0-2": 1.9, "1-2": 4.1}))
 
 
 def test_a_rank_of_another_node_that_did_not_arrive() -> None:
