@@ -21,10 +21,26 @@ _RECORDED = r"(?:\w{0,12}job|ray job|jobset|podgroup|workload|trial|experiment|a
 _JOB = rf"(?:{_RECORDED}|pod|task|replica|container|run|step|{_MACHINE})"
 # Whose it is may stand between: "Node gpu-7 (a3-high) was preempted".
 _NAME = r"(?:/[\w.-]{1,80})?(?:'?s)?(?: [\w./:@()'\"-]{1,80}){0,4}?"
-_BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been))?(?: \w+ly)?"
+_BE = r"(?: (?:was|were|is|are|has been|have been|got|gets|being|is being|will be|had been|became))?(?: \w+ly)?"
 # Who says so of a job begins with it.
-_BEGINS = rf"(?:^\W{{0,3}}|[\]:|>.] [\"']?|-- |\d:\d\d(?:[.,]\d+)? )(?:the )?{_RECORDED}"
+_BEGINS = rf"(?:^\W{{0,3}}|[\]:;|>.] [\"']?|-- |\d:\d\d(?:[.,]\d+)? )(?:the )?{_RECORDED}"
 _LIMIT = r"(?:time ?limit|wall ?(?:clock ?)?time|deadline|time-?out|\w*DeadlineSeconds|max\w* (?:run ?time|duration))"
+# One form for every reason: a job, or what runs one, was ended, and behind it why. What a job ran in has many names.
+_ENDED = (
+    *("shut down", "put to sleep", "torn down", "taken down", "paused", "suspended", "stopped", "terminated"),
+    *("disconnected", "deallocated", "replaced", "interrupted", "killed", "cancelled", "requeued"),
+)
+_PLACE = rf"(?:{_JOB}|session|notebook|studio|runtime|cluster)"
+
+
+def _ended_for(reason: str) -> str:
+    """A sentence that tells that something was ended for this reason."""
+    return (
+        rf"\b{_PLACE}{_NAME}{_BE} (?:{'|'.join(_ENDED)})\b.{{0,40}}?"
+        rf"(?::| (?:because|since|as|due to|owing to|after|by|for)\b).{{1,60}}?\b(?:{reason})\b"
+    )
+
+
 _BROKEN = r"(?:failed|lost|dead|unreachable|unhealthy)"
 
 
@@ -70,11 +86,13 @@ MEMORY = Why(
     (
         *(*_FORMS, "OUT_OF_ME", "memory usage", "memory limits", "out of memory", "OOM Killed", "OOM-Killed"),
         *("OOM killer", "oom-kill", "with more memory"),
+        "more memory than ",
     ),
     (
         r"\b(?:container|pod|runner|task|job)\b[^.]{0,60}\b(?:killed|failed|terminated)\b[^.]{0,40}"
         r"(?:\bmemory (?:usage|limit)|(?<!cuda )\bout of memory)\b",
         r"\boom[ -]?killed\b",
+        r"\btried to (?:allocate|use) more memory than (?:is|was) (?:available|allowed)\b",
         r"\brunning beyond (?:physical|virtual) memory limits\b",
         r"\bof this unit (?:has been|was) killed by the oom killer\b",
         r"\bfailed with result \W?oom-kill\b|\binstance type with more memory\b",
@@ -97,6 +115,7 @@ PREEMPTED = Why(
             "interrupted",
         ),
         *("Interrupted", "interruption", "Interruption", " preemption", " eviction", " outbid", "s.preempted"),
+        *("reclaiming ", "cheduled event: "),
     ),
     (
         rf"\b{_JOB}{_NAME}{_BE} (?:preempted|evicted|reclaimed|interrupted)\b",
@@ -104,7 +123,7 @@ PREEMPTED = Why(
         r"\bpreempted jobid=\d",
         r"\bdue to (?:\w+ )?(?:preemption|eviction|interruption)\b|\boutbid\b|\binstances\.preempted\b",
         r"\b(?:spot|preemptible)(?: \w+)? (?:interruption|termination|preemption|eviction)\b",
-        r"\bpreempt(?:ion)? scheduled\b",
+        r"\bpreempt(?:ion)? scheduled\b|\bscheduled event: preempt\b|\breclaim(?:s|ing) (?:\w+ ){0,2}instances?\b",
         r"\bspot \w+ (?:was|were|has been|got) (?:reclaimed|interrupted|preempted|taken back)\b",
     ),
 )
@@ -127,7 +146,8 @@ MACHINE = Why(
         *(" health check", " failure", "node-failure", " maintenance", "deleting pod for node"),
         *("The system is going down for ", "The system will ", "lost contact with ", "unheard timeout"),
         *(" dead because ", "Kernel panic - "),
-        *(" closed by remote host", "ssh exited with exit code"),
+        *(" closed by remote host", "ssh exited with exit code", "heartbeat from ", "shutting down because "),
+        *_ENDED,
     ),
     (
         rf"\b{_MACHINE}{_NAME}{_BE} (?:lost|disconnected|drained|deallocated|decommissioned|cordoned|rebooted|"
@@ -142,6 +162,9 @@ MACHINE = Why(
         rf"\bdue to (?:\w+ )?(?:maintenance|(?:{_MACHINE}|hardware) failure)\b|\bdeleting pod for node\b",
         r"\bthe system (?:is going down for|will (?:power off|reboot|halt)) ",
         rf"\b(?!agent){_MACHINE}{_NAME}{_BE} dead because (?!of\b)|\bkernel panic - not syncing\b",
+        _ended_for(r"drain(?:ed|ing)|upgrad\w+|maintenance|temperature|health checks?|heartbeats?|reboot\w*|hardware"),
+        rf"\bno heartbeat from (?:\w+ )?{_MACHINE}\b.{{1,60}}\b(?:tear|end|kill|abort|cancel|stopp|restart)ing\b",
+        r"\bshutting down (?:because|due to|after|since)\b.{1,60}\b(?:temperature|power|battery|maintenance)\b",
         r"\(rank \d+\) has disconnected unexpectedly\b|\bunheard timeout\b.{1,80}\bhost\b",
         rf"\blost contact with (?:the )?(?:raylet|job shell|broker|worker|{_MACHINE})\b",
         r"\bconnection to \S+ closed by remote host\b|\bssh exited with exit code 255\b",
@@ -161,8 +184,16 @@ TIME = Why(
         "with result 'timeout'",
         " timeout [",
         "exhausted",
+        " hit its ",
+        *_ENDED,
     ),
     (
+        _ended_for(
+            rf"{_LIMIT}|(?:machine|session|usage|hours?) limit|limit of \d+ ?(?:hours?|h|minutes?|min)"
+            r"|\d+ (?:hours?|minutes?) of use|reservation (?:expire[sd]?|end(?:s|ed)?)"
+        ),
+        rf"\b{_RECORDED}\b.{{1,80}}\bexceeded (?:the |its )?{_LIMIT}\b",
+        rf"\b{_PLACE}{_NAME} hit (?:its|the) {_LIMIT} of \d",
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
         rf"\b{_LIMIT} (?:limit )?(?:exceeded|reached|expired)\b.{{0,20}}\b(?:kill|terminat|cancel|abort)\w* (?:the )?"
@@ -192,11 +223,14 @@ CANCELLED = Why(
             "deleted",
             "requeued",
         ),
+        *_ENDED,
         *(" terminated", " aborted", " killed", "externally set to ", "USER ABORTED", "User aborted", "> requested by"),
         "pod deleted",
     ),
     (
-        rf"{_BEGINS}{_NAME} (?:was|has been|got) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
+        _ended_for(r"quota|credits?|balance|budget|billing|licen[cs]es?|credentials?"),
+        rf"\b{_JOB} (?:cancell?ed|stopped|killed|aborted): (?:user|admin\w*)(?:'s)? request\b",
+        rf"{_BEGINS}{_NAME} (?:was|has been|got|is being) (?:\w+ly )?(?:cancell?ed|stopped|deleted|revoked|"
         r"requeued|terminated|aborted|killed)\b",
         rf"\b{_RECORDED}(?: [\w./:@()'\"-]{{1,80}})? (?:cancell?ed|stopped|deleted|requeued|terminated|killed) by \S",
         rf"{_BEGINS}{_NAME} (?:is|was|has been) suspended\W{{0,2}}$",
@@ -273,9 +307,9 @@ _OF_A_ROLLOUT = (
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|can(?!'t)|could|would|should|never|without)\b"
     r"|(?<![\w./\"-])0 \w"
-    r"|\bnot(?! responding| syncing)\b|\bno(?! longer| replacement)\b"
+    r"|\bnot(?! responding| syncing)\b|\bno(?! longer| replacement| heartbeat)\b"
     r"|\b(?:requests?|sequence|seq_?group|cache|block|prefix|kv|lora|adapter|swap|thread|keyboard)\b"
-    r"|\b(?<!by )user\b(?!::| aborted| or admin)"
+    r"|\b(?<!by )user\b(?!::| aborted| or admin| request)"
     r"|\b(?:idle|config|policy|enabled?|disabled?|support\w*|handler|--\w+)\b"
     r"|\b(?:poll\w*|watch(?:er|es|ing)|listen\w*|simulat\w+|tree|graph|leaf|depth)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|prun(?:ed|er|ing)|early|median|plateau|stopp(?:er|ing))\b"

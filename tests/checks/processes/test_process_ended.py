@@ -664,3 +664,40 @@ def test_who_asks_about_an_end_does_not_report_one(asked: str) -> None:
 @pytest.mark.parametrize("told", ["the job died (exit code 137)", "Did the node die? Worker died with exit code 137"])
 def test_who_tells_of_an_end_does(told: str) -> None:
     assert triage_text(f"{STEPS}{told}\n").findings[0].code == "RLD901"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("Pod rl/grpo-3 is being terminated since node pool-b-4 is draining for an upgrade", "machine of it, away"),
+        ("node ip-10-1-7-3 was replaced after a failed deep health check", "machine of it, away"),
+        ("Watchdog: no heartbeat from host trn-17 for 600 seconds, tearing the job down", "machine of it, away"),
+        ("dgx05: shutting down because the GPU temperature crossed its critical threshold", "machine of it, away"),
+        ("EC2 is reclaiming spot instance i-0ab12cd34ef567890 in two minutes", "machine of it, away"),
+        ("Your session was disconnected because the runtime was deallocated after 12 hours of use", "time limit"),
+        ("Studio was put to sleep because the machine limit of 4 hours was reached", "time limit"),
+        ("Machine psx-77 was shut down because the auto-shutdown time limit of 6 hours passed", "time limit"),
+        ("Task's current input in-01JABC hit its timeout of 86400s", "time limit"),
+        ("Workload grpo-llama suspended: project rl went over its quota", "ended from outside"),
+        ("Instance 1188231 was paused: credit exhausted for account 7711", "ended from outside"),
+    ],
+)
+def test_what_was_ended_and_why_in_a_sentence(line: str, says: str) -> None:
+    assert says in finding(check, f"{STEPS}{line}\n").message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO eval server was shut down after 12 requests because the evaluation ended",
+        "WARNING worker 3: generation was interrupted because the token budget of 4096 was used",
+        "INFO run was paused by the profiler for 3 s, token counts: 120",
+        "INFO environment instance 7 was terminated after 30 minutes of use, a new one starts",
+        "INFO function compute_score was replaced for tickets of kind A",
+        "WARNING rollout 71 was stopped: its token budget is used up",
+        "INFO session 4 of the browser tool was disconnected after 10 minutes of use",
+        "INFO sandbox 71 was stopped by its termination policy (10 s), reward 0",
+    ],
+)
+def test_what_a_run_ends_itself_is_no_end_of_it(line: str) -> None:
+    assert findings(check, f"{STEPS}{line}\n") == []
