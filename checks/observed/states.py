@@ -189,7 +189,7 @@ TIME = Why(
     ),
     (
         _ended_for(
-            rf"{_LIMIT}|(?:machine|session|usage|hours?) limit|limit of \d+ ?(?:hours?|h|minutes?|min)"
+            rf"{_LIMIT}|(?:machine|session|hours?) limit|limit of \d+ ?(?:hours?|h|minutes?|min)"
             r"|\d+ (?:hours?|minutes?) of use|reservation (?:expire[sd]?|end(?:s|ed)?)"
         ),
         rf"\b{_RECORDED}\b.{{1,80}}\bexceeded (?:the |its )?{_LIMIT}\b",
