@@ -30,13 +30,14 @@ _ENDED = (
     *("shut down", "put to sleep", "torn down", "taken down", "paused", "suspended", "stopped", "terminated"),
     *("disconnected", "deallocated", "replaced", "interrupted", "killed", "cancelled", "requeued"),
 )
-_PLACE = rf"(?:{_JOB}|session|notebook|studio|runtime|cluster)"
+_PLACE = rf"(?:{_RECORDED}|pod|{_MACHINE}|session|notebook|studio)"
 
 
 def _ended_for(reason: str) -> str:
-    """A sentence that tells that something was ended for this reason."""
+    """A sentence that tells that something was ended for this reason. It begins the line, where a run's own logger puts
+    its level: what a run ends itself (sessions of a tool, jobs of a loader) it says there."""
     return (
-        rf"\b{_PLACE}{_NAME}{_BE} (?:{'|'.join(_ENDED)})\b.{{0,40}}?"
+        rf"^\W{{0,3}}(?:(?:the|your) )?{_PLACE}{_NAME}{_BE} (?:{'|'.join(_ENDED)})\b.{{0,40}}?"
         rf"(?::| (?:because|since|as|due to|owing to|after|by|for)\b).{{1,60}}?\b(?:{reason})\b"
     )
 
@@ -184,7 +185,6 @@ TIME = Why(
         "with result 'timeout'",
         " timeout [",
         "exhausted",
-        " hit its ",
         *_ENDED,
     ),
     (
@@ -192,8 +192,7 @@ TIME = Why(
             rf"{_LIMIT}|(?:machine|session|hours?) limit|limit of \d+ ?(?:hours?|h|minutes?|min)"
             r"|\d+ (?:hours?|minutes?) of use|reservation (?:expire[sd]?|end(?:s|ed)?)"
         ),
-        rf"\b{_RECORDED}\b.{{1,80}}\bexceeded (?:the |its )?{_LIMIT}\b",
-        rf"\b{_PLACE}{_NAME} hit (?:its|the) {_LIMIT} of \d",
+        rf"^\W{{0,3}}{_RECORDED}\b.{{1,80}}\bexceeded (?:the |its )?{_LIMIT}\b",
         rf"{_BEGINS}{_NAME} (?:has |have )?(?:exceeded|passed|reached|hit) (?:\w+ ){{0,2}}{_LIMIT}\b",
         rf"{_BEGINS}{_NAME}{_BE} timed out\b",
         rf"\b{_LIMIT} (?:limit )?(?:exceeded|reached|expired)\b.{{0,20}}\b(?:kill|terminat|cancel|abort)\w* (?:the )?"

@@ -677,7 +677,6 @@ def test_who_tells_of_an_end_does(told: str) -> None:
         ("Your session was disconnected because the runtime was deallocated after 12 hours of use", "time limit"),
         ("Studio was put to sleep because the machine limit of 4 hours was reached", "time limit"),
         ("Machine psx-77 was shut down because the auto-shutdown time limit of 6 hours passed", "time limit"),
-        ("Task's current input in-01JABC hit its timeout of 86400s", "time limit"),
         ("Workload grpo-llama suspended: project rl went over its quota", "ended from outside"),
         ("Instance 1188231 was paused: credit exhausted for account 7711", "ended from outside"),
     ],
@@ -697,6 +696,11 @@ def test_what_was_ended_and_why_in_a_sentence(line: str, says: str) -> None:
         "WARNING rollout 71 was stopped: its token budget is used up",
         "INFO session 4 of the browser tool was disconnected after 10 minutes of use",
         "INFO sandbox 71 was stopped by its termination policy (10 s), reward 0",
+        "WARNING agent session was stopped because its step budget is spent",
+        "INFO trainer: job queue paused since the balance of losses is off",
+        "INFO run 12 of the benchmark stopped after the deadline",
+        "INFO kernel cluster was terminated due to temperature sampling 1.0",
+        "INFO job 3 of the dataloader stopped after its timeout",
     ],
 )
 def test_what_a_run_ends_itself_is_no_end_of_it(line: str) -> None:
