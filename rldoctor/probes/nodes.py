@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from rldoctor.records import dataclass
 
 # How many nodes there are, which one this is, which of its processes this is, and where the first one is reached.
 _LAUNCHERS = (
