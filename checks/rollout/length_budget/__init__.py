@@ -126,7 +126,7 @@ def beyond_the_engine(case: Case) -> Iterator[Finding | Reach]:
     # Who gives ms-swift one number for both means the whole sequence: its engine cuts max_tokens to what is left.
     whole = plan.framework == "ms-swift" and prompt == room
     alone = prompt >= room and not whole
-    clipped = plan.framework in CLIPS and response < room
+    clipped = plan.framework in CLIPS and response <= room
     yield check.finding(
         f"prompt {prompt} + response {response} = {prompt + response} tokens exceed max_model_len {room}"
         + (": the longest prompts are refused" if alone else ": the longest completions are cut off or refused"),
@@ -223,7 +223,7 @@ def beyond_the_models_own(case: Case) -> Iterator[Finding | Reach]:
         yield Reach(f"prompt {prompt} + response {response} within the model's {limit.tokens}")
         return
     what = f"responses of {response}" if prompt is None else f"prompt {prompt} + response {response} = {whole}"
-    clipped = plan.framework in CLIPS and response < limit.tokens
+    clipped = plan.framework in CLIPS and response <= limit.tokens
     yield check.finding(
         f"{what} tokens exceed the model's context of {limit.tokens} ({limit.key}): the longest completions are cut "
         "off or refused",

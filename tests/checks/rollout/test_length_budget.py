@@ -156,9 +156,9 @@ def test_one_number_for_prompt_and_engine_is_ms_swifts_whole_sequence() -> None:
 
 
 def test_no_answer_of_full_length_is_left_where_it_takes_the_whole_context() -> None:
-    # https://github.com/modelscope/ms-swift/issues/9435
+    # https://github.com/modelscope/ms-swift/issues/9435; ms-swift's own examples do so, too.
     settings = {"engine__max_model_len": 1024, "lengths__prompt": 1024, "lengths__response": 1024}
-    assert judged(check, framework="ms-swift", **settings).findings[0].severity is Severity.WARNING
+    assert judged(check, framework="ms-swift", **settings).findings[0].severity is Severity.NOTE
 
 
 def test_a_dialogue_that_outgrows_the_engine() -> None:
