@@ -26,7 +26,8 @@ def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     left = (one for one in event.run.departed if one.source == event.source and one.line < event.number)
     if any(0 < one.code < _BY_SIGNAL for one in left):
         return False
-    if root is None or event.exception is root:
+    # An exception that says itself what ended the run is no failure before that.
+    if root is None or (event.exception is root and event.literal in root.message.partition("\n")[0]):
         return True
     return "Signal" in root.type or (root.source == event.source and root.line > event.number)
 

@@ -118,12 +118,13 @@ def test_an_interpreter_that_could_not_be_started_is_unknown() -> None:
     assert "/absent/python" in str(result.reason)
 
 
-@pytest.mark.engine
 def test_a_rollout_that_could_not_be_played_here_is_neither_a_failure_nor_a_pass() -> None:
     result = judged_among_all(check, rollout_case("not-run", job={"why": "no kernel for the CPU"}))
-    assert (result.outcome, result.reason) == (Outcome.NOT_CHECKED, "no kernel for the CPU")
+    assert result.outcome is Outcome.NOT_CHECKED
+    assert (result.reason or "").startswith("no kernel for the CPU")
 
 
+@pytest.mark.engine
 def test_a_healthy_rollout_says_what_it_did(rollout: Callable[..., Case]) -> None:
     result = judged_among_all(check, rollout())
     assert result.outcome is Outcome.PASS
