@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.formats.json_text import parse
-from rldoctor.plan.model import Form, UnknownOption
+from rldoctor.plan.model import Form, RefusedValue, UnknownOption
 from rldoctor.records import dataclass
 
 
@@ -73,5 +73,29 @@ class Native:
             nearest=nearest,
             owner=owner,
             ignored=ignored,
+            why=why,
+        )
+
+    def as_refused(
+        self,
+        *,
+        owner: str,
+        value: str,
+        accepted: tuple[Any, ...] = (),
+        takes: str = "",
+        option: str | None = None,
+        why: str = "",
+    ) -> RefusedValue:
+        """This setting as one whose value is not taken, or not as it is meant."""
+        return RefusedValue(
+            key=self.spelled or self.key,
+            value=value,
+            file=self.file,
+            line=self.line,
+            form=self.form,
+            owner=owner,
+            accepted=accepted,
+            takes=takes,
+            option=option,
             why=why,
         )

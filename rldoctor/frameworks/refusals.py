@@ -50,18 +50,10 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     held = held or options.validates or parsed or (owned and option.name in _HELD_BY_THE_ENGINE)
     if miscounted is None and (text is None or not held):
         return None
-    rule = dialect.rule(native.key)
-    refused: dict[str, Any] = {
-        "key": native.spelled or native.key,
-        "file": native.file,
-        "line": native.line,
-        "form": native.form,
-        "owner": options.source,
-        "option": None if rule is None else rule[0],
-    }
+    known_as = _understood(dialect, native)
     if miscounted is not None:
-        return RefusedValue(value=miscounted, takes=_takes(option), **refused)
-    refused["value"] = text = text or ""
+        return native.as_refused(owner=options.source, value=miscounted, takes=_takes(option), option=known_as)
+    text = text or ""
     # Choices that the source gathers when it runs leave none.
     if option.choices and "|" not in option.type:
         allowed = {_plain(choice) for choice in option.choices}
@@ -69,11 +61,11 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
         if text in allowed or (text.lower() in nothing and "?" in option.type):
             return None
         likest = sorted(option.choices, key=lambda choice: -SequenceMatcher(None, _plain(choice), text).ratio())
-        return RefusedValue(accepted=tuple(likest), **refused)
+        return native.as_refused(owner=options.source, value=text, accepted=tuple(likest), option=known_as)
     if not option.choices and native.form is Form.OPTION:
         plain = parsed and not owned and not dialect.units
         takes = _misread(option, text, dialect.booleans, plain)
-        return RefusedValue(takes=takes, **refused) if takes else None
+        return native.as_refused(owner=options.source, value=text, takes=takes, option=known_as) if takes else None
     return None
 
 
@@ -86,7 +78,6 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
     if found is None or found[0].validates or not isinstance(value, str) or has_mark(value) or "$" in value:
         return None
     options, option = found
-    rule = dialect.rule(native.key)
     accepted: tuple[bool, ...] = ()
     if option.type == "bool" and not _MEANS_TRUE.match(value):
         why, takes = "this is a text, and every text counts as true", "true or false"
@@ -95,18 +86,16 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
         why, takes = f"this is a text, where {options.source} has {option.default}", _NUMBERS[option.type][1]
     else:
         return None
-    return RefusedValue(
-        key=native.spelled or native.key,
-        value=value,
-        file=native.file,
-        line=native.line,
-        form=native.form,
-        owner=options.source,
-        accepted=accepted,
-        takes=takes,
-        option=None if rule is None else rule[0],
-        why=why,
+    known_as = _understood(dialect, native)
+    return native.as_refused(
+        owner=options.source, value=value, accepted=accepted, takes=takes, option=known_as, why=why
     )
+
+
+def _understood(dialect: Dialect, native: Native) -> str | None:
+    """The canonical name that a setting is understood as."""
+    rule = dialect.rule(native.key)
+    return None if rule is None else rule[0]
 
 
 def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
@@ -121,18 +110,9 @@ def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | 
         return None
     if native.value in names or native.operator == "~":
         return None
-    rule = dialect.rule(key)
     likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, native.value).ratio()))
-    return RefusedValue(
-        key=native.spelled or key,
-        value=native.value,
-        file=native.file,
-        line=native.line,
-        form=native.form,
-        owner=dialect.name,
-        accepted=tuple(likest),
-        option=None if rule is None else rule[0],
-    )
+    option = _understood(dialect, native)
+    return native.as_refused(owner=dialect.name, value=native.value, accepted=tuple(likest), option=option)
 
 
 def _slip(word: str, names: Sequence[str]) -> str | None:

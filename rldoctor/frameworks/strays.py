@@ -39,13 +39,9 @@ def ungrammatical(launch: Launch) -> list[RefusedValue]:
     if any(_stray(word) for word in arguments.positionals):
         return []
     return [
-        RefusedValue(
-            key=native.spelled,
-            value=native.value.raw,
-            file=native.file,
-            line=native.line,
-            form=native.form,
+        native.as_refused(
             owner="Hydra",
+            value=native.value.raw,
             takes="a value of Hydra's grammar, in quotes within the shell's own where it has signs or blanks",
             why=native.value.why,
         )

@@ -87,13 +87,20 @@ def joined(conditions: Sequence[str]) -> str:
     return " and ".join(f"({one})" if open_ else one for one, open_ in zip(conditions, either, strict=True))
 
 
-def _places(package: str, version: str, module: str) -> Iterator[Place]:
-    """The messages of a module of one release whose conditions tell all that has to hold."""
+def _read(package: str, version: str) -> tuple[Table, int] | None:
+    """The table of a package with the position of a release; None where either is not there."""
     try:
         table = Table.load(package)
     except KeyError:
+        return None
+    return (table, table.releases.index(version)) if version in table.releases else None
+
+
+def _places(package: str, version: str, module: str) -> Iterator[Place]:
+    """The messages of a module of one release whose conditions tell all that has to hold."""
+    if (read := _read(package, version)) is None:
         return
-    at = table.releases.index(version) if version in table.releases else -1
+    table, at = read
     for place in table.within(module):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
         if place.whole and place.conditions and any(first <= at <= last for first, last in spans):
@@ -116,13 +123,9 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     """The options (by their native keys) whose text is none of those that the release compares it with before it
     raises, and like one of them: any other may belong to another part of the package. Nothing for a release that the
     table lacks, and for an option that it compares with nothing."""
-    try:
-        table = Table.load(package)
-    except KeyError:
+    if (read := _read(package, version)) is None:
         return
-    if version not in table.releases:
-        return
-    at = table.releases.index(version)
+    table, at = read
     asked: dict[str, list[tuple[tuple[str, ...], str, str]]] = {key: [] for key in given}
     for (module, function, _, _, conditions), positions in table.rows():
         last = conditions[-1] if conditions else ""

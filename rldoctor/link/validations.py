@@ -82,19 +82,17 @@ def refused_by_tables(case: Case) -> list[dict[str, Any]]:
         installed = find(packages, package)
         if installed is None or not values or package in found:
             continue
-        told = refusal_in(package, installed.version, module, name, values, settings)
-        if told is not None and package == _ENGINE:
-            told = told.below("engine")
-        if told is not None:
-            found[package] = unlinked(package, installed.version, told)
+        refused = refusal_in(package, installed.version, module, name, values, settings)
+        if refused is not None:
+            refused = refused.below("engine") if package == _ENGINE else refused
+            found[package] = unlinked(package, installed.version, refused)
     return list(found.values())
 
 
 def unlinked(package: str, version: str, refusal: Refusal | None) -> dict[str, Any]:
     """A package of which nothing was linked, and what it refuses, as linking shows a framework."""
-    told = refusal.plain() if refusal is not None else None
     shown = {"name": package, "version": version, "entries": [], "modules": 0, "problems": []}
-    return {**shown, "validated": True, "refusal": told}
+    return {**shown, "validated": True, "refusal": refusal.plain() if refusal is not None else None}
 
 
 # The package of a class or function, its module and name, what it calls the settings, and these as far as given.

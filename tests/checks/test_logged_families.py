@@ -97,7 +97,7 @@ FIRES = {
         "newer unsloth",
         traceback(
             "RuntimeError: Inference tensors cannot be saved for backward. To work around you can make",
-            "/work/unsloth_compiled_cache/UnslothGRPOTrainer.py compute_loss",
+            "/content/unsloth_compiled_cache/UnslothGRPOTrainer.py compute_loss",
         ),
     ),
     "second adapter of one name": (

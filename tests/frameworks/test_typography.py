@@ -22,7 +22,7 @@ def said(folder: Path, **words: str) -> list[str]:
     ("words", "message"),
     [
         # https://github.com/THUDM/slime/pull/1069
-        ({"model": "\u201c/root/Qwen3-4B/\u201d"}, "--model_name_or_path \u201c/root/Qwen3-4B/\u201d: the quotes"),
+        ({"model": "\u201c/models/Qwen3-4B/\u201d"}, "--model_name_or_path \u201c/models/Qwen3-4B/\u201d: the quotes"),
         ({"out": "\u2018out\u2019"}, "--output_dir \u2018out\u2019: the quotes are typographic"),
         ({"option": "\u2013vllm_mode"}, "\u2013vllm_mode: the dash is typographic, and begins no option"),
         ({"option": "\u2014vllm_mode"}, "\u2014vllm_mode: the dash is typographic"),
@@ -39,7 +39,7 @@ def test_letters_that_are_no_quotes_and_no_hyphens(words: dict[str, str], messag
         "'it\u2019s'",
         '"a \u201cquoted\u201d word"',
         "runs\u20132026",
-        '"/root/out"',
+        '"/data/out"',
     ],
 )
 def test_other_letters_are_quiet(out: str, tmp_path: Path) -> None:

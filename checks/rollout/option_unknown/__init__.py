@@ -99,18 +99,16 @@ def value_refused(case: Case) -> Iterator[Finding | Reach]:
     for option in plan.refused:
         yield check.finding(
             refusal(option),
-            evidence=(
-                Evidence(
-                    text=f"{option.key} {option.value}",
-                    source=option.file,
-                    line=option.line or None,
-                    setting=option.key,
-                ),
-            ),
+            evidence=(_quoted(option.key, option.value, option.file, option.line),),
             fixes=tuple(in_place(option)),
         )
     _all_declared(plan)
     yield Reach(f"the values of {len(plan.given)} options")
+
+
+def _quoted(key: str, value: str, file: str, line: int) -> Evidence:
+    """An option with its value, where the launch gives it."""
+    return Evidence(text=f"{key} {value}", source=file, line=line or None, setting=key)
 
 
 def _all_declared(plan: RolloutPlan) -> None:
@@ -137,7 +135,7 @@ def text_unheard_of(case: Case) -> Iterator[Finding | Reach]:
         yield check.finding(
             f"{plan.framework} {plan.version} raises for {one.key} {found.value}: it knows {', '.join(found.known)}",
             evidence=(
-                Evidence(text=f"{one.key} {one.value}", source=one.file, line=one.line or None, setting=one.key),
+                _quoted(one.key, found.value, one.file, one.line),
                 Evidence(text=f"{found.function} in {found.module}"),
             ),
             fixes=(Fix.unsafe(f"write {best}", {one.option: best}) if one.option else Fix(title=f"write {best}"),),
