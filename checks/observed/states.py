@@ -349,6 +349,16 @@ def _of_a_job(event: LogEvent) -> bool:
     return own and _RAISED.search(message, 0, 300) is not None
 
 
+# An inventory says it, too, of a node without a job.
+_OUT_OF_SERVICE = re.compile(r"\b(?:is|are) (?:now )?(?:drained|cordoned)\b", re.IGNORECASE)
+
+
+def _only_word_of_an_end(event: LogEvent) -> bool:
+    """Whether nothing else tells how the run ended, where a line gives a machine's state and no event."""
+    ended = event.run.root is not None or event.run.departed
+    return not ended or _OUT_OF_SERVICE.search(event.line, 0, 1000) is None
+
+
 def _word_end(line: str, at: int) -> int:
     """Where the word ends that ``at`` is in."""
     while at < len(line) and line[at].isalnum():
@@ -382,6 +392,8 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         return _OTHERWISE.search(line, clause, end) is None
 
     def condition(case: Case, event: LogEvent) -> bool:
-        return _of_a_job(event) and told(event.line) and not _one_of_several(event) and cut_short(case, event)
+        if not (_of_a_job(event) and told(event.line) and _only_word_of_an_end(event)):
+            return False
+        return not _one_of_several(event) and cut_short(case, event)
 
     return condition
