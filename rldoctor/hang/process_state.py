@@ -58,8 +58,7 @@ class ProcessState:
             alternates = (self.seen.switches or 0.0) > ALTERNATES
             if alternates and (self.cpu or 0.0) > IDLE:
                 return True
-        earlier = self.thread.earlier if self.thread is not None else ()
-        return any(_at(frames) != _at(self.frames) for frames in earlier)
+        return self.thread is not None and _went_on(self.thread)
 
     @property
     def transfers(self) -> bool:
@@ -168,7 +167,14 @@ def _weight(thread: Thread) -> int:
         return 8 + thread.main
     idle = wait is not None and wait.kind in ("work", "queue", "lock")
     own = any(is_users(frame.file) for frame in thread.frames)
-    return 4 * (own and not idle) + 2 * (thread.main and not (wait is not None and wait.kind == "work")) + own
+    # Between two pieces of work it waits for the next.
+    rests = wait is not None and wait.kind == "work" and not _went_on(thread)
+    return 4 * (own and not idle) + 2 * (thread.main and not rests) + own
+
+
+def _went_on(thread: Thread) -> bool:
+    """Whether another sample shows it somewhere else."""
+    return any(_at(frames) != _at(thread.frames) for frames in thread.earlier)
 
 
 def _at(frames: tuple[Frame, ...]) -> object:

@@ -340,6 +340,14 @@ class TestEngines:
         step = (ENGINE_IDLE[0], Frame(CORE, 674, "EngineCore.step"))
         assert verdict(self.client, seen(2, step, ENGINE_IDLE, role="engine", cpu=0.7)) == {}
 
+    def test_an_engine_that_the_last_sample_met_between_two_steps_is_no_stall(self) -> None:
+        step = (ENGINE_IDLE[0], Frame(CORE, 674, "EngineCore.step"))
+        parent = (Frame("/usr/lib/python3.11/multiprocessing/connection.py", 430, "Connection._recv_bytes"),)
+        engine = seen(2, ENGINE_IDLE, step, role="engine", cpu=0.7)
+        looks_after_it = Thread(id=9, name="WorkerMonitor", frames=parent)
+        for threads in ((*engine.threads, looks_after_it), (looks_after_it, *engine.threads)):
+            assert verdict(self.client, replace(engine, threads=threads)) == {}
+
     def test_an_idle_server_is_no_stall(self) -> None:
         loop = (
             Frame("/usr/lib/python3.11/asyncio/runners.py", 1, "run"),
