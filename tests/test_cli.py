@@ -420,6 +420,7 @@ def test_what_is_ignored_on_the_command_line_leaves_a_trace(launch: Path) -> Non
     assert "RLD202" not in ignored.stdout and ", 1 ignored (-v lists them)" in ignored.stdout.splitlines()[-1]
     listed = run(*judge, "--level", "static", "--ignore", "RLD202", "-v", cwd=launch)
     assert "- ignored: --ignore: error RLD202 (run.sh:" in listed.stdout
+    assert [line for line in listed.stdout.splitlines() if "not-applicable: ignored" in line] == []
     (launch / "run.log").write_text("ValueError: no module\ntorch.OutOfMemoryError: CUDA out of memory.\n")
     assert "patterns looked for, 1 ignored" in run("triage", "run.log", "--ignore", "RLD2", cwd=launch).stdout
     assert "unknown code 'RLD999'" in run(*judge, "--ignore", "RLD999", cwd=launch).stderr

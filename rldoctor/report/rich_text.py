@@ -244,8 +244,10 @@ def _print_row(console: Console, result: CheckResult) -> None:
 def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
     """One line for each reason, since a missing fact or package silences many checks at once."""
     by_reason: dict[str, list[str]] = {}
+    # These have lines of their own.
+    ignored = {one.finding.code for one in report.ignored}
     for result in report.results:
-        if result.outcome is outcome:
+        if result.outcome is outcome and not (result.code in ignored and outcome is Outcome.NOT_APPLICABLE):
             by_reason.setdefault(result.reason or "", []).append(result.code)
     mark, colour = MARK[outcome]
     for reason, codes in by_reason.items():

@@ -43,7 +43,7 @@ def headline(report: Report) -> str:
         return f"cannot judge: {'; '.join(str(missing) for missing in judged.missing)}"
     if report.findings and not is_well(report):
         return head(report.findings[0], report.incident)
-    aside = f" beside {len(report.ignored)} set aside" if report.ignored else ""
+    aside = f" ({len(report.ignored)} ignored)" if report.ignored else ""
     if report.incident is not None:
         # Of a run that has not ended well nothing is said that a green light could be taken for.
         open_ = report.incident.kind == "unfinished"
