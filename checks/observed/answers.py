@@ -75,7 +75,11 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
     if length_off(job):
         return {"max_tokens": length_off(job)}
     ends = wrong_ends(job)
+    # What never comes as a character stops nothing.
+    torn = [row["asked"] for row in torn_characters(job)]
     for row in _with_answer(job):
+        if row["about"] == "stop" and row["asked"] in torn:
+            continue
         # A token that could not come is about what allows tokens; what texts are drawn of is allowed.
         strange = "text" not in row["expected"] and set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
         if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
@@ -92,9 +96,11 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
 
 
 def _went_on(job: Job, wrong: Collection[Row]) -> bool:
-    """Whether some answers, and not all, have passed a stop that was no longer held back: one draw that went astray."""
+    """Whether some drawn answers, and not all, have passed a stop that was no longer held back: draws that went astray,
+    as no greedy answer can."""
     longer = all(len(row["got"]["token_ids"]) > len(row["expected"]["token_ids"]) for row in wrong)
-    return longer and len(wrong) < sum(row["about"] == "min_tokens" for row in _with_answer(job))
+    drawn = [row for row in _with_answer(job) if row["about"] == "min_tokens" and row.get("drawn", True)]
+    return longer and len(wrong) < len(drawn) and all(row.get("drawn", True) for row in wrong)
 
 
 def _stopped_early(row: Row) -> bool:

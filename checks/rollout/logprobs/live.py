@@ -113,12 +113,13 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
         if missing:
             yield _beside(f"{missing} sampled tokens from {describe(job)} come without their log-probability", places)
             continue
-        if any(apart_from_trainer(other) for other in case.observations.get("agreement", {}).values()):
+        others = case.observations.get("agreement", {}).values()
+        if any(apart_from_trainer(other) or not prompts_agree(other) for other in others):
             raise NotApplicable("engine and trainer disagree on log-probabilities themselves (RLD403)")
         if ranked:
             yield _beside(
-                f"{ranked} sampled tokens from {describe(job)}, or those told beside them, have another rank than it "
-                "tells",
+                f"{ranked} sampled or prompt tokens from {describe(job)}, or those told beside them, have another rank "
+                "than it tells",
                 places,
             )
         sums = answers.wrong_sums(job)

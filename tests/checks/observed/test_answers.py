@@ -81,6 +81,18 @@ def test_one_wrong_answer_is_one_finding(number: int, got: dict[str, Any], code:
     assert finding.code == code and words in finding.message
 
 
+def test_a_character_that_never_comes_is_no_stop_that_is_not_applied() -> None:
+    stop = {"about": "stop", "asked": "\u00e9", "expected": {"token_ids": [195, 169], "finish_reason": "stop"}}
+    missed = {**stop, "got": {"token_ids": [195, 169, 195], "finish_reason": "length"}}
+    assert findings(case([*healthy(), {**stop, "got": stop["expected"]}])) == []
+    (finding,) = findings(case([*healthy(), missed]))
+    assert finding.code == "RLD219" and "does not apply stop" in finding.message
+    rows = [*healthy(), missed]
+    rows[8]["got"].update(text="")
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "characters of several tokens" in finding.message
+
+
 def test_one_draw_past_a_stop_is_no_min_tokens_that_is_ignored() -> None:
     late = {"token_ids": [6, 6, 6, 6, 5]}
     again = row("min_tokens", 3, [6, 6, 6, 5], "stop")
@@ -89,6 +101,13 @@ def test_one_draw_past_a_stop_is_no_min_tokens_that_is_ignored() -> None:
     assert findings(case([*rows, again])) == []
     again["got"].update(late)
     (finding,) = findings(case([*rows, again]))
+    assert finding.code == "RLD219" and "min_tokens" in finding.message
+
+
+def test_a_greedy_answer_past_its_stop_is_min_tokens_that_counts_otherwise() -> None:
+    rows = [*healthy(), row("min_tokens", 3, [6, 6, 6, 5], "stop")]
+    rows[5].update(drawn=False, got={**rows[5]["got"], "token_ids": [6, 6, 6, 6, 5]})
+    (finding,) = findings(case(rows))
     assert finding.code == "RLD219" and "min_tokens" in finding.message
 
 
@@ -172,6 +191,15 @@ def test_log_probabilities_of_another_token_are_one_finding() -> None:
     places = [{**TOLD, "greedy": True, "rank": 1, "place": 3}]
     (finding,) = findings(case(healthy(), logprobs=places, sums=[[-3.0, -4.5]]))
     assert finding.code == "RLD213" and "another rank" in finding.message
+
+
+@pytest.mark.parametrize(("told", "codes"), [([-1.0, -2.0], ["RLD213"]), ([-1.0, -9.0], [])])
+def test_ranks_beside_wrong_log_probabilities_of_prompts_say_nothing(told: list[float], codes: list[str]) -> None:
+    reported = case(healthy(), logprobs=[{**TOLD, "greedy": False, "rank": 3}])
+    vocabulary = {"token_ids": [1, 2, 3], "engine": told, "trainer": [-1.0, -2.0]}
+    beside = {"ended": "done", "records": {"vocabulary": vocabulary, "engine": {"dtype": "float32", "device": "cpu"}}}
+    together = replace(reported, observations={**reported.observations, "agreement": {"agreement": beside}})
+    assert [one.code for one in judge_one(logprobs.check, together).findings] == codes
 
 
 @pytest.mark.parametrize(("rank", "alike"), [(3, 2), (1, 0)])

@@ -799,3 +799,86 @@ def tokens_called_otherwise(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, otherwise)
+
+
+def tops_of_another_row_where_counts_differ(llm: Any) -> None:
+    """Where requests of a batch ask for different numbers of likeliest tokens, each is told its neighbour's."""
+    runner = engine_facts.first(llm, tuple(f"{worker}.model_runner" for worker in engine_facts.WORKERS))
+    gather = runner.sampler.gather_logprobs
+
+    def changed(logprobs: Any, count: int, token_ids: Any) -> Any:
+        told = gather(logprobs, count, token_ids)
+        if len(set(runner.input_batch.num_logprobs.values())) < 2:
+            return told
+        values, ids = told.logprobs.clone(), told.logprob_token_ids.clone()
+        values[:, 1:], ids[:, 1:] = values[:, 1:].roll(1, 0), ids[:, 1:].roll(1, 0)
+        return told._replace(logprobs=values, logprob_token_ids=ids)
+
+    changes.put(runner.sampler, "gather_logprobs", changed)
+
+
+def sums_with_the_prompt(llm: Any) -> None:
+    """The cumulative log-probability has the prompt's, where it was asked for."""
+
+    def added(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            own = sum(next(iter(place.values())).logprob for place in output.prompt_logprobs or () if place)
+            for completion in output.outputs:
+                if completion.cumulative_logprob is not None:
+                    completion.cumulative_logprob += own
+        return outputs
+
+    _answered_otherwise(llm, added)
+
+
+def _least_otherwise(change: Callable[[int], int]) -> None:
+    """``min_tokens`` counts as ``change`` has it."""
+    from vllm.v1.sample.logits_processor.builtin import MinTokensLogitsProcessor
+
+    add = MinTokensLogitsProcessor.add_request
+
+    def added(*given: Any) -> Any:
+        found = add(*given)
+        return None if found is None else (change(found[0]), *found[1:])
+
+    MinTokensLogitsProcessor.add_request = staticmethod(added)
+
+
+def min_tokens_one_more(llm: Any) -> None:
+    _least_otherwise(lambda least: least + 1)
+
+
+def min_tokens_at_most_eight(llm: Any) -> None:
+    _least_otherwise(lambda least: min(least, 8))
+
+
+def tops_of_prompts_exchanged(llm: Any) -> None:
+    """At each place of a prompt the likeliest tokens are those of the place before."""
+
+    def moved(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            told = output.prompt_logprobs or []
+            before = [list(place.items()) if place else [] for place in told]
+            for number in range(2, len(told)):
+                token, entry = before[number][0]
+                likeliest = [one for one in before[number - 1][1:] if one[0] != token]
+                told[number].clear()
+                told[number].update([(token, entry), *likeliest])
+        return outputs
+
+    _answered_otherwise(llm, moved)
+
+
+def prompt_logprobs_late_in_the_second_chunk(llm: Any) -> None:
+    """In a prompt's second chunk each token is told the log-probability of the one before it."""
+    budget = llm.llm_engine.vllm_config.scheduler_config.max_num_batched_tokens
+
+    def late(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            told = output.prompt_logprobs or ()
+            values = [next(iter(place.values())).logprob if place else None for place in told]
+            for number in range(budget + 8, min(2 * budget, len(told))):
+                next(iter(told[number].values())).logprob = values[number - 1]
+        return outputs
+
+    _answered_otherwise(llm, late)

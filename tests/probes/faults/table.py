@@ -1018,6 +1018,33 @@ FAULTS = (
         ("RLD219",),
         ("sampling",),
     ),
+    Fault(
+        "answers:tops_of_another_row_where_counts_differ",
+        "likeliest tokens are a neighbour's where a batch asks for different numbers",
+        ("RLD213",),
+        ANSWERS,
+    ),
+    Fault("answers:sums_with_the_prompt", "the cumulative log-probability has the prompt's", ("RLD213",), ANSWERS),
+    Fault("answers:min_tokens_one_more", "min_tokens counts one more", ("RLD219",), ANSWERS),
+    Fault("answers:min_tokens_at_most_eight", "min_tokens above 8 counts as 8", ("RLD219",), ANSWERS),
+    Fault(
+        "answers:tops_of_prompts_exchanged",
+        "likeliest tokens of a prompt are those of the place before",
+        ("RLD213",),
+        ANSWERS,
+    ),
+    Fault(
+        "answers:prompt_logprobs_late_in_the_second_chunk",
+        "log-probabilities of a prompt's second chunk off by one place",
+        ("RLD403",),
+        ANSWERS,
+    ),
+    Fault("texts:stop_strings_beyond_ascii_ignored", "stop strings beyond ASCII do not stop", ("RLD219",), ANSWERS),
+    Fault(
+        "texts:stop_strings_of_three_tokens_missed", "a stop string of three tokens does not stop", ("RLD219",), ANSWERS
+    ),
+    Fault("texts:stop_strings_of_white_space_ignored", "stop strings of white space do not stop", ("RLD219",), ANSWERS),
+    Fault("texts:text_of_the_stop_token_kept", "a stop token stays in the text", ("RLD219",), ANSWERS),
 )
 
 

@@ -344,3 +344,45 @@ def special_tokens_of_siblings_shown(llm: Any) -> None:
             begin(self, tokenizer, request)
 
     FastIncrementalDetokenizer.__init__ = without
+
+
+def stop_strings_beyond_ascii_ignored(llm: Any) -> None:
+    _stopped_otherwise(
+        lambda find, text, **more: find(text, **{**more, "stop": [one for one in more["stop"] if one.isascii()]})
+    )
+
+
+def stop_strings_of_three_tokens_missed(llm: Any) -> None:
+    """A stop string is looked for in the text of the last two tokens."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    update = BaseIncrementalDetokenizer.update
+    lengths: dict[int, list[int]] = {}
+    asked: list[Any] = [None]
+
+    def kept(self: Any, *given: Any) -> Any:
+        asked[0] = self
+        return update(self, *given)
+
+    def near(find: Any, text: str, **more: Any) -> Any:
+        own = lengths.setdefault(id(asked[0]), [])
+        own.append(more["new_char_count"])
+        found = find(text, **more)
+        return found if found is not None and len(found[0]) <= sum(own[-2:]) else None
+
+    BaseIncrementalDetokenizer.update = kept
+    _stopped_otherwise(near)
+
+
+def stop_strings_of_white_space_ignored(llm: Any) -> None:
+    _stopped_otherwise(
+        lambda find, text, **more: find(text, **{**more, "stop": [one for one in more["stop"] if one.strip()]})
+    )
+
+
+def text_of_the_stop_token_kept(llm: Any) -> None:
+    """The text ends with that of the token that stopped it."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    update = BaseIncrementalDetokenizer.update
+    BaseIncrementalDetokenizer.update = lambda self, tokens, _: update(self, tokens, False)

@@ -3,16 +3,16 @@ with the right end, text and log-probabilities.
 
 An answer is forced by ``allowed_token_ids`` together with a bias. Records: ``tokenizer`` (whether there is one),
 ``rows`` (one for each completion that was expected, in the order of the requests: ``about``, what it shows, ``asked``,
-that parameter's value, ``expected`` and ``got`` with those of ``token_ids``, ``finish_reason``, ``stop_reason``,
-``text`` and ``prompt`` (whether it is the request's) that are known; ``got`` is None where nothing came), ``surplus``
-(outputs that nobody had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of
-its tokens, both), ``logprobs`` (one row for each sampled token: ``told``, whether its log-probability is there,
-``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None beyond
-them, ``alike``, how many of them have the same one, ``tops``, how many they are, ``misplaced``, how many of the others
-are told another rank than their log-probability has among them, ``greedy``; of forced tokens only ``told``; a greedy
-token that comes alone has those ``alike`` that stood beside it when it was asked for with others, and no ``rank`` where
-that does not say how many they are),
-``no_grammars`` (why there are no rows of grammars), ``reach``."""
+that parameter's value, ``drawn``, False for a greedy one, ``expected`` and ``got`` with those of ``token_ids``,
+``finish_reason``, ``stop_reason``, ``text`` and ``prompt`` (whether it is the request's) that are known; ``got`` is
+None where nothing came), ``surplus`` (outputs that nobody had asked for), ``sums`` (of completions whose
+``cumulative_logprob`` is not the sum of those of its tokens, both), ``logprobs`` (one row for each token that was
+sampled, or that is of a prompt: ``told``, whether its log-probability is there, ``rank`` as the engine says, ``place``
+by its log-probability among the likeliest tokens that come with it, None beyond them, ``alike``, how many of them have
+the same one, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
+log-probability has among them, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those
+``alike`` that stood beside it when it was asked for with others, and no ``rank`` where that does not say how many they
+are), ``no_grammars`` (why there are no rows of grammars), ``reach``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from plain_tokens import EVEN, joined, plain_tokens, special_tokens, tokenizer_of
+from plain_tokens import EVEN, joined, plain_tokens, space_tokens, special_tokens, tokenizer_of
 from running_engine import UNSTEERABLE, RunningEngine, logprobs
 
 # Beyond any logit of a model; the most that vLLM takes.
 BIAS = 100.0
 ORDERED = "the order of answers"
 ORDER, LEAST, MOST = 6, 3, 6
+# A number of tokens beyond those that a bound, or a small integer, may hold.
+FAR = 40
 LONGEST_TEXT, TEXTS = 48, 4
 # Of so many stops four completions seldom draw the same one.
 STOPS = 16
@@ -55,8 +57,9 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("tokenizer", tokenizer is not None)
     rows: list[dict[str, Any]] = []
     places: list[dict[str, Any]] = []
+    sums: list[list[float]] = []
     if running.steerable:
-        rows, surplus, places = _forced(running, _requests(running, tokenizer))
+        rows, surplus, places, sums = _forced(running, _requests(running, tokenizer))
         running.record("surplus", surplus)
         running.record("rows", rows)
     else:
@@ -66,8 +69,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         running.record("rows", rows)
         rows += _grammar(running, tokenizer)
         running.record("rows", rows)
-    drawn, sums = _logprobs(running)
-    places += drawn
+    drawn, others = _logprobs(running)
+    places, sums = places + drawn, sums + others
     running.record("sums", sums)
     running.record("logprobs", places)
     running.record("reach", {"requests": len(rows), "sampled_tokens": len(places)})
@@ -101,18 +104,13 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             one,
         ),
     ]
+    leasts = (LEAST, FAR) if running.limit >= 4 * FAR else (LEAST,)
     # The prompt ends with the stop token, as a chat template may have it: that does not stop the answer.
-    least = {**_request("min_tokens", LEAST, one, {}, [other] * LEAST + [one], "stop"), "behind": one}
-    least["parameters"].update(allowed_token_ids=[one, other], stop_token_ids=[one], min_tokens=LEAST, max_tokens=MOST)
-    least["parameters"].update(SIBLINGS)
-    requests.append(least)
+    for count in leasts:
+        requests.append({**_held_back(count, one, other, stop_token_ids=[one], **SIBLINGS), "behind": one})
     if isinstance(end, int) and end < running.vocabulary:
         requests.append(_request("ignore_eos", True, end, {"max_tokens": LEAST}, [end] * LEAST))
-        held_back = _request("min_tokens", LEAST, end, {}, [other] * LEAST + [end], "stop")
-        held_back["parameters"].update(
-            allowed_token_ids=[end, other], ignore_eos=False, min_tokens=LEAST, max_tokens=MOST
-        )
-        requests.append(held_back)
+        requests += [_held_back(count, end, other, ignore_eos=False) for count in leasts]
     return requests
 
 
@@ -135,11 +133,18 @@ def _request(
     return {"about": about, "asked": asked, "parameters": {**forced, **given}, "expected": answer}
 
 
+def _held_back(count: int, end: int, other: int, **given: Any) -> dict[str, Any]:
+    """A request whose end is as likely as can be from the first token on, and may not come before so many others."""
+    given.update(allowed_token_ids=[end, other], min_tokens=count, max_tokens=count + LEAST)
+    return _request("min_tokens", count, end, given, [other] * count + [end], "stop")
+
+
 def _forced(
     running: RunningEngine, requests: Sequence[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], int, list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], int, list[dict[str, Any]], list[list[float]]]:
     """One batch of them all; a prompt of its own for each, the first one long. Returns the rows, how many outputs are
-    too many, and whether each token came with its log-probability, as those do that end an answer."""
+    too many, whether each token came with its log-probability, as those do that end an answer, and sums that are not
+    their tokens', which have those of a prompt beside them."""
     from vllm import SamplingParams
 
     prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
@@ -148,7 +153,7 @@ def _forced(
         prompt[-1] = request.get("behind", prompt[-1])
     asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
     outputs = running.engine.generate(asked, [SamplingParams(**r["parameters"]) for r in requests], use_tqdm=False)
-    rows, places = [], []
+    rows, places, sums = [], [], []
     for number, (request, prompt) in enumerate(zip(requests, prompts)):  # noqa: B905 - Python 3.9
         output = outputs[number] if number < len(outputs) else None
         came = {completion.index: completion for completion in output.outputs} if output is not None else {}
@@ -159,9 +164,11 @@ def _forced(
                 answer = {name: getattr(came[index], name) for name in request["expected"]}
                 got = {**answer, "token_ids": list(came[index].token_ids), "prompt": same}
                 places += [{"greedy": False, **_place({}, 0, 1), "told": v is not None} for v in logprobs(came[index])]
+                sums += _wrong_sum(came[index])
             row = {key: request[key] for key in ("about", "asked")}
+            row["drawn"] = request["parameters"]["temperature"] > 0
             rows.append({**row, "expected": {**request["expected"], "prompt": True}, "got": got})
-    return rows, max(len(outputs) - len(requests), 0), places
+    return rows, max(len(outputs) - len(requests), 0), places, sums
 
 
 def _is_to(output: Any, prompt: Sequence[int]) -> bool:
@@ -186,25 +193,14 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             about = "include_stop_str_in_output" if included else "stop"
             for got in _drawn(running, list(pair), given):
                 rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, stop, included)))
-        # Of three stop strings the one in the middle comes; one of the other case never does.
-        before, behind = ([text for text in NEVER if text not in stop] * 2)[:2]
-        asked = [(list(pair), [before, stop, behind], stop)]
-        if stop != stop.swapcase():
-            asked.append((list(pair), [stop.swapcase()], stop.swapcase()))
         # Releases differ in whether the token that makes up the least number may end it.
         text = str(tokenizer.decode([pair[0]]))
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
         for answer in _drawn(running, [pair[0]], given):
             count = min(max(len(answer.token_ids), LEAST), LEAST + 1)
             stopped = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
-            told = {name: getattr(answer, name) for name in stopped}
-            rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": told})
-        # One that begins and ends within a token.
-        word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
-        if word is not None and word not in pair:
-            within = str(tokenizer.decode([word]))[1:-1]
-            asked.append(([pair[0], word], [within], within))
-        for allowed, strings, coming in asked:
+            rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": _ended(answer)})
+        for allowed, strings, coming in _stops(tokenizer, plain, pair):
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
                 rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, coming, False)))
     rows += _own_stops(running, tokenizer, [token for token in plain if len(tokenizer.decode([token])) == 1][:STOPS])
@@ -222,7 +218,38 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             # Where the parts do not meet, signs of their own stand for them, and not in the same way everywhere.
             whole = character * str(tokenizer.decode(got.token_ids)).count(character)
             rows.append(_counted("characters of several tokens", character, got, character, whole))
+        for got in _drawn(running, parts, {"stop": [character], "max_tokens": LONGEST_TEXT}):
+            told = _until(tokenizer, got.token_ids, character, False)
+            rows.append({"about": "stop", "asked": character, "expected": _ended(told), "got": _ended(got)})
     return rows
+
+
+def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[list[int], list[str], str]]:
+    """The tokens that may come, stop strings of every kind, and the one of them that comes."""
+    one, other = pair
+    stop = str(tokenizer.decode(list(pair)))
+    # Of three the one in the middle comes; one of the other case never does.
+    before, behind = ([text for text in NEVER if text not in stop] * 2)[:2]
+    stops = [([one, other], [before, stop, behind], stop)]
+    if stop != stop.swapcase():
+        stops.append(([one, other], [stop.swapcase()], stop.swapcase()))
+    # Longer than what was decoded last, however far one looks back.
+    for tokens in ([one, other, one], [one, other, other, one, other]):
+        text = joined(tokenizer, tokens)
+        stops += [([one, other], [text], text)] if text else []
+    # Of white space alone.
+    stops += [([one, space], [2 * text], 2 * text) for space, text in _decoded(tokenizer, space_tokens(tokenizer, one))]
+    # One that begins and ends within a token.
+    word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
+    if word is not None and word not in pair:
+        within = str(tokenizer.decode([word]))[1:-1]
+        stops.append(([one, word], [within], within))
+    return stops
+
+
+def _decoded(tokenizer: Any, tokens: Sequence[int]) -> list[tuple[int, str]]:
+    """Tokens beside their text."""
+    return [(token, str(tokenizer.decode([token]))) for token in tokens]
 
 
 def _own_stops(running: RunningEngine, tokenizer: Any, stops: list[int]) -> list[dict[str, Any]]:
@@ -232,8 +259,8 @@ def _own_stops(running: RunningEngine, tokenizer: Any, stops: list[int]) -> list
     for about, asked, named in (("stop_token_ids", stops, stops), ("stop", texts, texts)):
         for got in _drawn(running, stops, {about: asked, "max_tokens": LEAST}) if len(stops) > 1 else ():
             reason = dict(zip(stops, named)).get(got.token_ids[0])  # noqa: B905 - Python 3.9
-            # Whether the stop is part of the text is another matter.
-            expected = got._replace(token_ids=got.token_ids[:1], finish_reason="stop", stop_reason=reason)
+            # The text is what came before the stop.
+            expected = Answer(got.token_ids[:1], "stop", "", reason)
             rows.append(_text_row(about, asked, got, expected))
     return rows
 
@@ -293,6 +320,11 @@ class Answer(NamedTuple):
     stop_reason: Any = None
 
 
+def _ended(answer: Answer) -> dict[str, Any]:
+    """Its tokens and its end, where the text is not known beforehand."""
+    return {"token_ids": answer.token_ids, "finish_reason": answer.finish_reason}
+
+
 def _answer(completion: Any) -> Answer:
     return Answer(list(completion.token_ids), completion.finish_reason, completion.text, completion.stop_reason)
 
@@ -326,7 +358,8 @@ def _text_row(about: str, asked: Any, got: Answer, expected: Answer) -> dict[str
 
 
 def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[float]]]:
-    """Sampled and greedy tokens among the likeliest ones that come with them, and sums that are not their tokens'."""
+    """Sampled and greedy tokens, and those of prompts, among the likeliest ones that come with them, and sums that are
+    not their tokens'. Neighbours in the batch that samples ask for different numbers of likeliest tokens."""
     from vllm import SamplingParams
 
     most = running.tops(TOPS)
@@ -335,31 +368,45 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
     likeliest: list[Any] = []
     # A rank that comes alone is not counted anew by the engine's front; what is as likely was told just before.
     for greedy, tops in ((False, most), (True, most), (True, 0)):
-        asked = SamplingParams(
-            temperature=0.0 if greedy else 1.0,
-            max_tokens=GREEDY_TOKENS,
-            ignore_eos=True,
-            logprobs=tops,
-            detokenize=False,
-            # Each completion of a request has log-probabilities of its own.
-            n=1 if greedy else 2,
-        )
-        completions = [
-            one for output in running.engine.generate(prompts, asked, use_tqdm=False) for one in output.outputs
+        counts = [tops if greedy or n % 2 == 0 else min(tops, 1) for n in range(GREEDY)]
+        asked = [
+            SamplingParams(
+                temperature=0.0 if greedy else 1.0,
+                max_tokens=GREEDY_TOKENS,
+                ignore_eos=True,
+                logprobs=count,
+                prompt_logprobs=None if greedy else most,
+                detokenize=False,
+                # Each completion of a request has log-probabilities of its own.
+                n=1 if greedy else 2,
+            )
+            for count in counts
         ]
-        for index, completion in enumerate(completions):
-            told, total = completion.logprobs or [], completion.cumulative_logprob
-            own = [value for value in logprobs(completion) if value is not None]
-            if total is not None and len(own) == len(told) and abs(total - sum(own)) > ROUNDED * max(abs(total), 1.0):
-                sums.append([total, sum(own)])
-            before = likeliest[index] if greedy and not tops and index < len(likeliest) else None
+        outputs = running.engine.generate(prompts, asked, use_tqdm=False)
+        for output in outputs:
+            prompt = zip(output.prompt_logprobs or (), output.prompt_token_ids or ())  # noqa: B905 - Python 3.9
+            rows += [{"greedy": False, **_place(one, token, most)} for one, token in prompt if token in (one or ())]
+        completions = [(one, count) for output, count in zip(outputs, counts) for one in output.outputs]  # noqa: B905
+        for index, (completion, count) in enumerate(completions):
+            told, before = completion.logprobs or [], None
+            sums += _wrong_sum(completion)
+            if greedy and not tops and index < len(likeliest):
+                before = likeliest[index]
             for number, token in enumerate(completion.token_ids):
-                row = _place(told[number] if number < len(told) else {}, token, tops or 1)
-                if not tops:
+                row = _place(told[number] if number < len(told) else {}, token, count or 1)
+                if not count:
                     row = _beside(row, before, list(completion.token_ids[: number + 1]))
                 rows.append({"greedy": greedy, **row})
-        likeliest = completions
+        likeliest = [one for one, _ in completions]
     return rows, sums
+
+
+def _wrong_sum(completion: Any) -> list[list[float]]:
+    """Its cumulative log-probability and the sum of its tokens', where they are not the same."""
+    own, total = logprobs(completion), completion.cumulative_logprob
+    if total is None or not own or None in own:
+        return []
+    return [[total, sum(own)]] if abs(total - sum(own)) > ROUNDED * max(abs(total), 1.0) else []
 
 
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
