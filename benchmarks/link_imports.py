@@ -5,9 +5,10 @@
 The folder holds unpacked releases as ``NAME-VERSION``, each with its ``.dist-info`` and whatever else must go before
 the interpreter's own packages with it (an older ``huggingface_hub`` beside an older ``transformers``). Every pair of a
 framework and a vLLM there is linked, and its entry modules are imported in a process of the interpreter, beside the
-newest transformers that the metadata of both admits. vLLM's compiled modules are empty ones; nothing else is put in
-place. A pair of which the engine, or a third package, fails or is missing says nothing of the link and is counted
-apart."""
+newest transformers that the metadata of both admits. In place of vLLM's compiled modules are empty ones; in place of
+third packages that the interpreter lacks, and that the link check does not look into, are modules that have whatever
+they are asked for; versions that transformers demands of others are not held against it. A pair of which the engine, or
+a third package, fails or is missing says nothing of the link and is counted apart."""
 
 from __future__ import annotations
 
@@ -39,6 +40,7 @@ SECONDS = 500
 # Imports the modules named after the folders, one by one; prints for each where its exception was raised.
 CHILD = r"""
 import importlib, importlib.machinery, json, os, re, sys, traceback, types
+from unittest.mock import MagicMock
 class Compiled:
     def find_spec(self, name, path=None, target=None):
         if re.fullmatch(r"vllm\.(_C\w*|_moe_C|_rocm_C|_flashmla\w*|_qutlass_C|cumem_allocator)", name):
@@ -47,14 +49,30 @@ class Compiled:
         return types.ModuleType(spec.name)
     def exec_module(self, module):
         pass
-sys.meta_path.insert(0, Compiled())
-sys.path[:0] = json.loads(sys.argv[1])
+class Anything(types.ModuleType):
+    __path__ = []
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {}) if name[:1].isupper() else MagicMock(name=name)
+class Absent(Compiled):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def create_module(self, spec):
+        return Anything(spec.name)
+paths, absent, *modules = json.loads(sys.argv[1])
+sys.meta_path[:0] = [Compiled()]
+sys.meta_path.append(Absent())
+sys.path[:0] = paths
+demands = sys.modules["transformers.dependency_versions_check"] = types.ModuleType("transformers.dependency_versions_check")
+demands.dep_version_check = lambda *_: None
 # The interpreter may have another build of vLLM, whose distribution would answer for the module.
 import importlib.metadata
 owners = importlib.metadata.packages_distributions()
 importlib.metadata.packages_distributions = lambda: {**owners, "vllm": ["vllm"]}
 said = {}
-for module in sys.argv[2:]:
+for module in modules:
     try:
         importlib.import_module(module)
         said[module] = None
@@ -115,7 +133,7 @@ def main() -> int:
         if not linked["entries"]:
             print(f"{'no source':14} {trainer.name}")
             continue
-        reality = _import(asked.python, folders, linked["entries"])
+        reality = _import(asked.python.absolute(), folders, linked["entries"])
         own = [
             said
             for said in reality.values()
@@ -190,15 +208,31 @@ def _with(base: Packages, folders: list[Path]) -> Packages:
 
 
 def _import(python: Path, folders: list[Path], modules: list[str]) -> dict[str, Any]:
+    """What the import of each module raises, or None; third packages that are missing are put in place one by one."""
     environ = {**os.environ, "VLLM_TARGET_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-    command = [str(python), "-c", CHILD, json.dumps([str(f.absolute()) for f in folders]), *modules]
-    with tempfile.TemporaryDirectory() as empty:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environ, cwd=empty)
-    line = next((line for line in done.stdout.splitlines() if line.startswith("SAID ")), None)
-    if line is None:
-        return {module: ["Died", done.stderr[-200:], ""] for module in modules}
-    said: dict[str, Any] = json.loads(line.removeprefix("SAID "))
-    return said
+    environ |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1"}
+    linked = {*OTHERS, *(module.partition(".")[0] for module in modules)}
+    absent: list[str] = []
+    while True:
+        asked = json.dumps([[str(f.absolute()) for f in folders], absent, *modules])
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [str(python), "-c", CHILD, asked],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                env=environ,
+                cwd=empty,
+            )
+        line = next((line for line in done.stdout.splitlines() if line.startswith("SAID ")), None)
+        if line is None:
+            return {module: ["Died", done.stderr[-200:], ""] for module in modules}
+        said: dict[str, Any] = json.loads(line.removeprefix("SAID "))
+        missing = (re.match(r"No module named '(\w+)", one[1]) for one in said.values() if one)
+        further = {found[1] for found in missing if found} - {*linked, *absent}
+        if not further:
+            return said
+        absent += sorted(further)
 
 
 if __name__ == "__main__":

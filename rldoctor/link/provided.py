@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import field
 from enum import Enum
@@ -94,6 +95,8 @@ class Provider:
         if found.kind is not Kind.ABSENT:
             return Answer.YES if found.kind is Kind.SOURCE else Answer.UNKNOWN
         top, _, rest = module.partition(".")
+        if top in sys.stdlib_module_names:  # its source is not among the packages
+            return Answer.UNKNOWN
         if not rest:
             return Answer.NO
         root = self.sources.declarations(top)

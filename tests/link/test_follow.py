@@ -290,6 +290,11 @@ def test_a_star_from_a_module_that_is_not_there_gives_nothing(link: Link) -> Non
     assert link(text, aliased) == []
 
 
+def test_a_star_from_the_standard_library_may_give_anything(link: Link) -> None:
+    checkpoint = {"vllm/checkpoint.py": "from typing import *\ndef noop(): ...\n"}
+    assert link("from vllm.checkpoint import ContextManager, noop\n", checkpoint) == []
+
+
 def test_what_cannot_be_read_is_taken_to_be_well(link: Link) -> None:
     text = "from vllm.broken import anything\nfrom vllm.compiled import anything\n"
     assert link(text, {"vllm/broken.py": "def (:\n", "vllm/compiled.abi3.so": ""}) == []
