@@ -15,7 +15,7 @@ from rldoctor.link.choices import choices
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import constants_of, defined_as, last_name, parts_of_type, quoted, texts_of
+from rldoctor.link.syntax import ENUMERATIONS, constants_of, defined_as, last_name, parts_of_type, quoted, texts_of
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
@@ -142,6 +142,26 @@ class Expressions(ABC):
             texts = source is not None and found is not None and self._of_texts(source, found)
             self._enumerations[key] = texts_of(found) if texts and found is not None else {}
         return self._enumerations[key]
+
+    def _named_members(self, node: ast.expr, frame: Frame) -> frozenset[str]:
+        """The names of an enumeration's members, whatever these are; none where it may know others."""
+        name = node.id if isinstance(node, ast.Name) and node.id not in frame.names else ""
+        source, found = class_of(self.sources, frame.source.name, name) if name[:1].isupper() else (None, None)
+        if source is None or found is None or not self._looks_up(source, found):
+            return frozenset()
+        given = [statement.targets for statement in found.body if isinstance(statement, ast.Assign)]
+        plain = all(len(targets) == 1 and isinstance(targets[0], ast.Name) for targets in given)
+        return frozenset(last_name(targets[0]) for targets in given) if plain else frozenset()
+
+    def _looks_up(self, source: Source, node: ast.ClassDef) -> bool:
+        """Whether a class is an enumeration that finds its members by nothing but their names."""
+        for keyword in node.keywords:
+            above, kind = class_of(self.sources, source.name, last_name(keyword.value))
+            lookup = defined_as(kind.body, "__getitem__") if above is not None and kind is not None else None
+            returned = [part.value for part in ast.walk(lookup) if isinstance(part, ast.Return)] if lookup else []
+            if any(one is None or not ast.unparse(one).startswith("super().__getitem__(") for one in returned):
+                return False
+        return any(last_name(base) in ENUMERATIONS for base in node.bases)
 
     def _of_texts(self, source: Source, node: ast.ClassDef) -> bool:
         """Whether a class is an enumeration whose members are texts, by what it is made of."""

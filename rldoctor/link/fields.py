@@ -13,7 +13,7 @@ from rldoctor.link.choices import choices
 from rldoctor.link.expressions import Expressions, Frame, class_of
 from rldoctor.link.problems import Refusal
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import last_name, own_name, parts_of_type, set_on_the_way
+from rldoctor.link.syntax import ENUMERATIONS, last_name, own_name, parts_of_type, set_on_the_way
 from rldoctor.link.values import NOT_KNOWN, Known, Value
 
 
@@ -52,11 +52,13 @@ class Fields(Expressions):
         self.complete = complete
         self.whole = True  # whether every class above could be read
         self.volatile = frozenset[str]()
+        self.given: Mapping[str, Any] = {}
         self.sections: list[tuple[str, Source, ast.ClassDef, dict[str, Any]]] = []
 
     def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any], method: str = "") -> None:
         """Makes the fields of a class the settings; ``method`` is called once its object is made."""
         self._linearize(source, node)
+        self.given = given
         # Fields that a method on the way may set, in quotes as ``setattr`` takes them too; the others stay as they are.
         self.volatile = frozenset(set_on_the_way([known for _, known in self.order], method))
         self._fill(given)
@@ -185,9 +187,17 @@ class Fields(Expressions):
         found = typed(value, ast.unparse(annotation))
         listed = choices(self.provider, annotation, source) if found is NOT_KNOWN and isinstance(value, str) else None
         types = {type(one) for one in listed or () if one is not None}
+        if found is NOT_KNOWN and isinstance(value, str) and self._is_enumeration(annotation, source):
+            return Known(value.strip())  # whoever makes the object turns it into a member, or the object does
         if types == {int} and isinstance(value, str) and value.strip().isdecimal():
             return Known(int(value))
         return Known(value.strip()) if types == {str} else found
+
+    def _is_enumeration(self, annotation: ast.expr, source: Source) -> bool:
+        named = (last_name(part) for part in parts_of_type(annotation))
+        classes = (class_of(self.sources, source.name, name)[1] for name in named if name[:1].isupper())
+        bases = (last_name(base) for node in classes if node is not None for base in node.bases)
+        return any(base in ENUMERATIONS for base in bases)
 
     def _default(self, node: ast.expr | None, frame: Frame) -> Value:
         if isinstance(node, ast.Call):

@@ -11,6 +11,7 @@ import ast
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from rldoctor.link.expressions import LONGEST, Frame, class_of
@@ -22,12 +23,14 @@ from rldoctor.link.syntax import (
     last_name,
     own_name,
     parts_of,
+    validated_fields,
     validates,
     yields,
 )
 from rldoctor.link.values import NOT_KNOWN, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
+_MEMBERS_SAID = 3
 _DEEPEST = 16  # methods that call methods
 # What does not change the settings that it is given; the last two rows are of configurations in sections.
 _PURE = frozenset(
@@ -199,13 +202,31 @@ class _Follower(Fields):
             refused = _raised(inner.construct)
             if refused is not None:
                 raise _RefusedError(replace(refused, reads=(name,)))
+        self._validate(before=True)
         for misfit in self.misfits():
             raise _RefusedError(misfit)
+        self._validate(before=False)
         self.method("__post_init__", 0)
         for _, node in self.order:
             for function in node.body:
                 if isinstance(function, ast.FunctionDef) and any(map(validates, function.decorator_list)):
                     self.method(function.name, 0)
+
+    def _validate(self, before: bool) -> None:
+        """Follows the methods to which pydantic hands the value that is given for a field, before its type reads it or
+        after; the field has what they return."""
+        methods = [(s, c, f) for s, c in reversed(self.order) for f in c.body if isinstance(f, ast.FunctionDef)]
+        for source, node, function in methods:
+            fields = (name for name in validated_fields(function, before) if name in self.attributes)
+            for name in (name for name in fields if name in self.given):
+                given = self.given[name]
+                raw = given if given is NOT_KNOWN or isinstance(given, Known) else plain_value(given)
+                value = raw if before else self.attributes[name]
+                arguments = _Given([(NOT_KNOWN, frozenset()), (value, frozenset({name}))])
+                frame = Frame(source, node.name, f"{node.name}.{function.name}", {}, 0)
+                self._bind(function, frame, arguments)
+                self._enter(function, frame)
+                self.attributes[name] = self._result((source, node.name, function), arguments, frame)
 
     # Calls
 
@@ -468,6 +489,10 @@ class _Follower(Fields):
     def _effects(self, node: ast.expr | None, frame: Frame) -> None:
         """What the calls in an expression do to the settings."""
         for call, certain in self._calls(node, frame) if node is not None else ():
+            if isinstance(call, ast.Subscript):
+                if certain and frame.certain:
+                    self._pick_by_name(call, frame)
+                continue
             function = call.func
             passed = [self.value(a, frame) for a in (*call.args, *(k.value for k in call.keywords))]
             whole = self.order and Settings("") in passed
@@ -493,15 +518,19 @@ class _Follower(Fields):
             if certain and frame.certain:
                 self._pick(call, frame)
                 self._make(call, frame)
+            if sure and self._ask_class(call, frame):
+                continue
             if last_name(function) in _PURE or (not self.order and self._helped(call, frame)):
                 continue
             owned = [self.value(function.value, frame)] if isinstance(function, ast.Attribute) else []
             for value in (*passed, *owned):
                 self._changes(value)
 
-    def _calls(self, node: ast.expr, frame: Frame, certain: bool = True) -> Iterator[tuple[ast.Call, bool]]:
-        """The calls in an expression, and whether each is certain to be made."""
-        if isinstance(node, ast.Call):
+    def _calls(
+        self, node: ast.expr, frame: Frame, certain: bool = True
+    ) -> Iterator[tuple[ast.Call | ast.Subscript, bool]]:
+        """The calls and look-ups in an expression, and whether each is certain to be made."""
+        if isinstance(node, ast.Call | ast.Subscript):
             yield node, certain
         parts = [(child, certain) for child in ast.iter_child_nodes(node)]
         if isinstance(node, ast.IfExp):
@@ -530,6 +559,35 @@ class _Follower(Fields):
         if isinstance(given, Known) and isinstance(given.value, str) and given.value not in members.values():
             said = f"{given.value!r} is not a valid {last_name(call.func)}: it is one of {', '.join(members.values())}"
             self._refuse("ValueError", ast.Constant(said), call, frame, (*frame.tests, call))
+
+    def _pick_by_name(self, node: ast.Subscript, frame: Frame) -> None:
+        """Refuses a text that is no name of a member of the enumeration which it is looked up in."""
+        members = self._named_members(node.value, frame)
+        given = self.value(node.slice, frame) if members else NOT_KNOWN
+        if isinstance(given, Known) and isinstance(given.value, str) and given.value not in members:
+            likely = get_close_matches(given.value, members) or sorted(members)[:_MEMBERS_SAID]
+            said = f"{given.value!r} is no member of {last_name(node.value)}, which has {', '.join(likely)}"
+            said += f" and {len(members) - len(likely)} more" if len(members) > len(likely) else ""
+            self._refuse("ValueError", ast.Constant(said), node, frame, (*frame.tests, node))
+
+    def _ask_class(self, call: ast.Call, frame: Frame) -> bool:
+        """Follows a method of another class that is called with settings in the class's own name."""
+        function = call.func
+        if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+            return False
+        source, node = class_of(self.sources, frame.source.name, function.value.id)
+        method = defined_as(node.body, function.attr) if node is not None and node.name == function.value.id else None
+        marks = {last_name(mark) for mark in method.decorator_list} if isinstance(method, ast.FunctionDef) else set()
+        given = self._given(call, frame)
+        if source is None or node is None or not isinstance(method, ast.FunctionDef):
+            return False
+        if not marks & {"classmethod", "staticmethod"} or Settings("") in [one[0] for one in given.positional if one]:
+            return False
+        of_class = [(NOT_KNOWN, frozenset[str]())] if "classmethod" in marks else []
+        inner = Frame(source, node.name, f"{node.name}.{method.name}", {}, frame.depth + 1, certain=frame.certain)
+        self._bind(method, inner, replace(given, positional=[*of_class, *given.positional]))
+        self._enter(method, inner)
+        return True
 
     def _make(self, call: ast.Call, frame: Frame) -> None:
         """Follows what runs when an object of another class is made of settings by their names."""

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
+ENUMERATIONS = frozenset({"Enum", "StrEnum", "IntEnum"})
+
 
 def defined_as(body: Iterable[ast.stmt], name: str) -> ast.stmt | None:
     """The class or function of this name, whatever its case."""
@@ -66,6 +68,17 @@ def yields(function: ast.FunctionDef) -> bool:
 def validates(decorator: ast.expr) -> bool:
     """Whether a decorator makes a method one that pydantic runs once the fields are set."""
     return "model_validator" in ast.unparse(decorator) and "after" in ast.unparse(decorator)
+
+
+def validated_fields(function: ast.FunctionDef, before: bool) -> list[str]:
+    """The fields whose values pydantic hands to a method, before or after their types have read them."""
+    found: list[str] = []
+    for one in function.decorator_list:
+        if isinstance(one, ast.Call) and last_name(one.func) in ("field_validator", "validator"):
+            modes = {k.arg: ast.literal_eval(k.value) for k in one.keywords if isinstance(k.value, ast.Constant)}
+            if (modes.get("mode") in ("before", "plain") or modes.get("pre") is True) is before:
+                found += filter(None, map(quoted, one.args))
+    return found
 
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:

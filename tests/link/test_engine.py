@@ -320,3 +320,76 @@ def test_a_launch_sets_variables_of_its_own(site: Site) -> None:
     assert refusal(*asked, {"VLLM_DP_SIZE": Known("4")}) is None
     assert refusal(*asked, {"VLLM_DP_SIZE": NOT_KNOWN}) is None
     assert refusal(*asked) is None
+
+
+KERNELS = {
+    "vllm/args.py": """
+        from dataclasses import dataclass
+        from vllm.kernels import Kernel, KernelConfig
+        @dataclass
+        class EngineArgs:
+            kernel: Kernel | None = None
+            kernel_config: KernelConfig | None = None
+            precision: str | None = None
+            def create_engine_config(self):
+                if self.kernel is not None:
+                    config = KernelConfig.kernel_before(self.kernel)
+                return KernelConfig(precision=self.precision)
+        """,
+    "vllm/kernels.py": """
+        from enum import Enum, EnumMeta
+        from typing import Any, Literal
+        from pydantic import field_validator
+        from pydantic.dataclasses import dataclass
+        class Kind(EnumMeta):
+            def __getitem__(cls, name):
+                try:
+                    return super().__getitem__(name)
+                except KeyError:
+                    raise ValueError(f"no kernel {name}") from None
+        class Kernel(Enum, metaclass=Kind):
+            FLASH = "kernels.flash.Flash"
+            PAGED = "kernels.paged.Paged"
+        @dataclass
+        class KernelConfig:
+            kernel: Kernel | None = None
+            precision: Literal["high", "low"] | None = None
+            @field_validator("kernel", mode="before")
+            @classmethod
+            def kernel_before(cls, value: Any) -> Any:
+                if isinstance(value, str):
+                    if value.lower() == "auto":
+                        return None
+                    return Kernel[value.upper()]
+                return value
+            @field_validator("precision", mode="before")
+            @classmethod
+            def precision_before(cls, value):
+                return "high" if value == "best" else value
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kernel": "FLASHY"}, "'FLASHY' is no member of Kernel, which has FLASH and 1 more"),
+        ({"kernel_config": '{"kernel": "sdpa"}'}, "'SDPA' is no member of Kernel, which has FLASH, PAGED"),
+        ({"precision": "middle"}, "precision is 'middle', which should be one of high, low"),
+        ({"kernel": "flash"}, None),
+        ({"kernel": "auto"}, None),
+        ({"kernel_config": '{"kernel": "paged"}'}, None),
+        ({"precision": "best"}, None),  # which a validator turns into another
+    ],
+)
+def test_a_member_is_looked_up_by_its_name(site: Site, given: dict[str, Any], said: str | None) -> None:
+    sources = Sources(SearchPath([site(KERNELS)]))
+    found = refusal(sources, "vllm.args", "EngineArgs", given, method="create_engine_config")
+    assert (found.message if found is not None else None) == said
+
+
+def test_an_enumeration_that_finds_members_in_another_way_refuses_nothing(site: Site) -> None:
+    lenient = KERNELS["vllm/kernels.py"].replace("return super().__getitem__(name)", "return find(cls, name)")
+    sources = Sources(SearchPath([site({**KERNELS, "vllm/kernels.py": lenient})]))
+    given = {"kernel": "FLASHY"}
+    assert refusal(sources, "vllm.args", "EngineArgs", given, method="create_engine_config") is None
