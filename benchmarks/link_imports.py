@@ -65,8 +65,9 @@ paths, absent, *modules = json.loads(sys.argv[1])
 sys.meta_path[:0] = [Compiled()]
 sys.meta_path.append(Absent())
 sys.path[:0] = paths
-demands = sys.modules["transformers.dependency_versions_check"] = types.ModuleType("transformers.dependency_versions_check")
+demands = types.ModuleType("transformers.dependency_versions_check")
 demands.dep_version_check = lambda *_: None
+sys.modules[demands.__name__] = demands
 # The interpreter may have another build of vLLM, whose distribution would answer for the module.
 import importlib.metadata
 owners = importlib.metadata.packages_distributions()
