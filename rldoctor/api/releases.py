@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.option_table import default_number
+from rldoctor.frameworks.option_table import declared_choices, default_number
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
 from rldoctor.knowledge.layers import elsewhere, mended, replaced
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
@@ -28,6 +28,7 @@ __all__ = [
     "accepting",
     "accepting_releases",
     "combined_specifier",
+    "declared_choices",
     "default_number",
     "elsewhere",
     "exports",

@@ -14,12 +14,13 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.frameworks.draft import Draft, variables
+from rldoctor.frameworks.entries import misnamed
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
 from rldoctor.frameworks.refusals import misfit, no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.frameworks.strays import strays, ungrammatical
+from rldoctor.frameworks.strays import strays, switched, ungrammatical
 from rldoctor.frameworks.table import Rows, parents
 from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
@@ -237,6 +238,10 @@ class Dialect:
         draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch), *self._lacking(draft)]
         if self.composes:
             draft.refused += [*strays(launch), *ungrammatical(launch)]
+        if self.booleans is Boolean.FLAG:
+            draft.refused += switched(launch, self._flags)
+        if (entry := misnamed(launch, self.owner)) is not None:
+            draft.refused.append(entry)
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         for name in launch.dropped:

@@ -276,6 +276,15 @@ def default_number(framework: str, version: str, group: str, name: str) -> float
     return default if isinstance(default, int | float) and not isinstance(default, bool) else None
 
 
+def declared_choices(framework: str, version: str, group: str | None, name: str) -> tuple[Any, ...]:
+    """The values that a release declares for an option; none where it declares no choice, or nobody knows it."""
+    try:
+        option = OptionTable.load(framework).at(version, group).get_option(name)
+    except KeyError:
+        return ()
+    return (option.choices if option is not None else None) or ()
+
+
 @cache
 def _load(framework: str) -> OptionTable:
     layout_of(framework)  # a KeyError for what has none

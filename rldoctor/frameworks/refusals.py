@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved, scalar, whole
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.rule import Boolean
+from rldoctor.frameworks.slips import slip
 from rldoctor.plan.model import Form, RefusedValue
 from rldoctor.redact.marks import has_mark
 from rldoctor.tables.options.model import Option
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
 
 # What the argument parser of transformers takes for a switch
 # (https://github.com/huggingface/transformers/blob/v4.57.1/src/transformers/hf_argparser.py, string_to_bool).
-_SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
+SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
 # Words for true, and slips of the pen in them: as texts they count as true, which is what they mean.
 _MEANS_TRUE = re.compile(r"(t\w{0,2}[ru]\w{0,2}|y|yes|on|1|enabled?)$", re.IGNORECASE)
+# Texts that stand for no value, or for one that is to be given.
+_NOTHING = frozenset({"", "none", "null", "~", "???"})
 # No number, nor several that an option may take in one text (``0.5_4.0``).
 _NO_NUMBERS = re.compile(r"^(?![-+.\d]*e[-+\d]+$|[-+.]*(inf|nan)$|0x).*[^\W\d_]|%", re.IGNORECASE)
 _MEANS_FALSE = re.compile(r"(f\w*|n|no|off|0|disabled?)$", re.IGNORECASE)
@@ -47,7 +51,9 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     parsed = options.abbreviations and native.form is Form.OPTION
     miscounted = _miscounted(dialect, launch, native, option) if parsed and not owned and not dialect.units else None
     held = option.enforced and isinstance(native.value, str)
-    held = held or options.validates or parsed or (owned and option.name in _HELD_BY_THE_ENGINE)
+    # A parser's options in a file are its defaults, of which it reads the texts.
+    filed = options.abbreviations and native.form is Form.YAML and not option.choices and not dialect.units
+    held = held or options.validates or parsed or filed or (owned and option.name in _HELD_BY_THE_ENGINE)
     if miscounted is None and (text is None or not held):
         return None
     known_as = _understood(dialect, native)
@@ -55,7 +61,8 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
         return native.as_refused(owner=options.source, value=miscounted, takes=_takes(option), option=known_as)
     text = text or ""
     # Choices that the source gathers when it runs leave none.
-    if option.choices and "|" not in option.type:
+    named = not (parsed or option.enforced) and "/" in text  # a path, or what lies on a hub, beside the words
+    if option.choices and "|" not in option.type and not named:
         allowed = {_plain(choice) for choice in option.choices}
         nothing = ("null",) if native.form in (Form.YAML, Form.OVERRIDE) else ("none", "null")  # there None is a text
         if text in allowed or (text.lower() in nothing and "?" in option.type):
@@ -65,6 +72,9 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
     if not option.choices and native.form is Form.OPTION:
         plain = parsed and not owned and not dialect.units
         takes = _misread(option, text, dialect.booleans, plain)
+        return native.as_refused(owner=options.source, value=text, takes=takes, option=known_as) if takes else None
+    if not option.choices and native.form is not Form.KEYWORD and isinstance(native.value, str):
+        takes = _unlike(option, native.value, options.validates, dialect.booleans)
         return native.as_refused(owner=options.source, value=text, takes=takes, option=known_as) if takes else None
     return None
 
@@ -79,17 +89,27 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
         return None
     options, option = found
     accepted: tuple[bool, ...] = ()
-    if option.type == "bool" and not _MEANS_TRUE.match(value):
+    kind = option.type.removesuffix("?")
+    if kind == "bool" and not _MEANS_TRUE.match(value):
         why, takes = "this is a text, and every text counts as true", "true or false"
         accepted = (False,) if _MEANS_FALSE.match(value) else ()
+    elif _names(option) and native.form is Form.KEYWORD and value in ("True", "False"):
+        why = f"this is a text and no truth value, where {options.source} has {option.default}"
+        takes, accepted = "True or False", (value == "True",)
     elif option.type in _NUMBERS and native.form is not Form.KEYWORD and _NO_NUMBERS.search(value):
-        why, takes = f"this is a text, where {options.source} has {option.default}", _NUMBERS[option.type][1]
+        usual = option.default if isinstance(option.default, int | float) else "a number"
+        why, takes = f"this is a text, where {options.source} has {usual}", _NUMBERS[option.type][1]
     else:
         return None
     known_as = _understood(dialect, native)
     return native.as_refused(
         owner=options.source, value=value, accepted=accepted, takes=takes, option=known_as, why=why
     )
+
+
+def _names(option: Option) -> bool:
+    """Whether an option is one of several words by default, as those are that were truth values once."""
+    return option.type in ("str", "bool|str") and isinstance(option.default, str) and option.default.isidentifier()
 
 
 def _understood(dialect: Dialect, native: Native) -> str | None:
@@ -103,7 +123,7 @@ def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | 
     if native.key not in dialect.words or not isinstance(native.value, str) or has_mark(native.value):
         return None
     names, key = dialect.words[native.key].split(), native.key
-    meant = _slip(native.value, names)
+    meant = slip(native.value, names)
     options = launch.options(dialect.main_group(launch))
     covered = options is not None and options.gap is None  # a release of which the names are known
     if meant is None and not (key in dialect.closed and covered and native.value and not dialect.registers(launch)):
@@ -113,22 +133,6 @@ def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | 
     likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, native.value).ratio()))
     option = _understood(dialect, native)
     return native.as_refused(owner=dialect.name, value=native.value, accepted=tuple(likest), option=option)
-
-
-def _slip(word: str, names: Sequence[str]) -> str | None:
-    """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, or two that changed
-    places."""
-    if word in names:
-        return None
-
-    def shorter(text: str) -> set[str]:
-        return {text[:i] + text[i + 1 :] for i in range(len(text))}
-
-    def swapped(text: str) -> set[str]:
-        return {text[:i] + text[i + 1] + text[i] + text[i + 2 :] for i in range(len(text) - 1)}
-
-    found = [name for name in names if word in shorter(name) | swapped(name) or name in shorter(word)]
-    return found[0] if found and len(word) > 2 else None
 
 
 def _declared(dialect: Dialect, launch: Launch, native: Native) -> tuple[OptionSet, Option] | None:
@@ -182,15 +186,31 @@ def _misread(option: Option, text: str, booleans: Boolean, plain: bool) -> str:
     """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A parser that hands a
     number to Python is ``plain``; another may know words (``auto``) and units."""
     kind = option.type.removesuffix("?")
+    if "dict" in kind.split("|") and text.startswith("{"):
+        return "" if _is(json.loads, text) else "valid JSON"
     if kind in _NUMBERS:
         read, words = _NUMBERS[kind]
-        number = plain or (bool(re.match(r"[+-]?\.?\d", text)) and not _WITH_UNIT.match(text))
+        number = plain or (text.lower() != "auto" and not _WITH_UNIT.match(text))
         return words if number and not _is(read, text) else ""
-    if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (_SWITCH if plain else _SWITCH | {"none"}):
+    if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (SWITCH if plain else SWITCH | {"none"}):
         return "true or false"
-    if kind == "bool" and booleans is Boolean.FLAG and text.lower() in _SWITCH:
+    if kind == "bool" and booleans is Boolean.FLAG and text.lower() in SWITCH:
         return "no value: the name alone switches it on"
     return ""
+
+
+def _unlike(option: Option, text: str, validated: bool, booleans: Boolean) -> str:
+    """What a class or a parser that reads a file takes for an option, in words, where ``text`` is none of it; empty
+    otherwise. What refers to another value may be anything."""
+    kind = option.type.removesuffix("?")
+    if "$" in text or "{{" in text or text.lower() in _NOTHING:
+        return ""
+    if kind in _NUMBERS:
+        read, words = _NUMBERS[kind]
+        return words if not _is(read, text) else ""
+    truths = SWITCH | {"on", "off"} if validated else SWITCH
+    judged = kind == "bool" and (validated or booleans is Boolean.VALUE)
+    return "true or false" if judged and text.lower() not in truths else ""
 
 
 def _miscounted(dialect: Dialect, launch: Launch, native: Native, option: Option) -> str | None:

@@ -1,5 +1,5 @@
-"""Words of a command line that Hydra's grammar refuses: what a blank has torn out of an override, and values that it
-does not have."""
+"""Words of a command line that its parser refuses: what a blank has torn out of one of Hydra's overrides, values that
+its grammar does not have, and a truth value behind an option that takes none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rldoctor.formats.values import Refused
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.refusals import SWITCH
 from rldoctor.plan.model import Form, RefusedValue
 
 if TYPE_CHECKING:
@@ -49,6 +50,27 @@ def ungrammatical(launch: Launch) -> list[RefusedValue]:
         # A tilde out of a variable may be one that the shell replaces, where its home folder is not known here.
         if isinstance(native.value, Refused) and ("~" not in native.value.raw or _TILDE.search(native.raw))
     ]
+
+
+def switched(launch: Launch, flags: frozenset[str]) -> list[RefusedValue]:
+    """The truth values behind options of argparse that take none (`unrecognized arguments`)."""
+    loose = {id(word) for word in launch.arguments(flags=flags).positionals}
+    found = []
+    for before, word in zip(launch.words, launch.words[1:], strict=False):
+        name = before.text.removeprefix("--").replace("-", "_")
+        if id(word) in loose and name in flags and before.text.startswith("--") and word.text.lower() in SWITCH:
+            found.append(
+                RefusedValue(
+                    key=before.text,
+                    value=word.text,
+                    file=word.file or launch.file,
+                    line=word.line,
+                    form=Form.OPTION,
+                    owner="its parser",
+                    takes="no value: the name alone switches it on",
+                )
+            )
+    return found
 
 
 def _stray(word: Word) -> bool:

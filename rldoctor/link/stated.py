@@ -52,7 +52,7 @@ class Stated:
 def refused_values(package: str, version: str, function: str, values: Mapping[str, Any]) -> Iterator[Stated]:
     """What ``function`` (``vllm.sampling_params:SamplingParams._verify_args``) of a release raises for ``values`` of
     its object's fields, each by itself: a condition that reads more than one is left out. Nothing for a release that
-    the table lacks."""
+    the table lacks, unless it lies between two that agree."""
     module, _, name = function.partition(":")
     reader = _Reader(values)
     for place in _places(package, version, module):
@@ -87,13 +87,15 @@ def joined(conditions: Sequence[str]) -> str:
     return " and ".join(f"({one})" if open_ else one for one, open_ in zip(conditions, either, strict=True))
 
 
-def _read(package: str, version: str) -> tuple[Table, int] | None:
-    """The table of a package with the position of a release; None where either is not there."""
+def _read(package: str, version: str) -> tuple[Table, tuple[int, ...]] | None:
+    """The table of a package with the position of a release, or of the two around it; None where either is not
+    there."""
     try:
         table = Table.load(package)
     except KeyError:
         return None
-    return (table, table.releases.index(version)) if version in table.releases else None
+    at = table.around(version)
+    return (table, at) if at else None
 
 
 def _places(package: str, version: str, module: str) -> Iterator[Place]:
@@ -103,7 +105,7 @@ def _places(package: str, version: str, module: str) -> Iterator[Place]:
     table, at = read
     for place in table.within(module):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
-        if place.whole and place.conditions and any(first <= at <= last for first, last in spans):
+        if place.whole and place.conditions and any(first <= at[0] and at[-1] <= last for first, last in spans):
             yield place
 
 
@@ -130,7 +132,7 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     for (module, function, _, _, conditions), positions in table.rows():
         last = conditions[-1] if conditions else ""
         for key in [key for key in given if key.rpartition(".")[2] in last]:
-            subject, texts = _compared_with(last) if at in positions else ("", ())
+            subject, texts = _compared_with(last) if set(at) <= set(positions) else ("", ())
             if subject and _is(subject, key):
                 asked[key].append((texts, module, function))
     for key, places in asked.items():

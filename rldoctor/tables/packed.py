@@ -52,6 +52,18 @@ class PackedTable:
         (cls.folder / f"{package}{_SUFFIX}").write_bytes(packed)
         _loaded.pop((cls.folder, package), None)
 
+    def around(self, release: str) -> tuple[int, ...]:
+        """The position of a release among those read, or of the two between which it lies: what both have, it has. None
+        for no version, and for one older or newer than all."""
+        if release in self.releases:
+            return (self.releases.index(release),)
+        at = parsed(release)
+        versions = [parsed(read) for read in self.releases]
+        if at is None or None in versions:
+            return ()
+        later = sum(version < at for version in versions if version is not None)
+        return (later - 1, later) if 0 < later < len(versions) else ()
+
     def read_for(self, release: str) -> int | None:
         """The position of a release among those read, or of the one read in its stead: the newest of its minor release,
         else the last before it. None where it is no version, or older than all."""

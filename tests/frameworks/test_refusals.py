@@ -156,6 +156,38 @@ def test_a_switch_takes_no_value(launches: Launches, more: str) -> None:
     assert found.takes.startswith("no value")
 
 
+# Where it is no value of the option it is a word of its own, which argparse has no place for.
+@pytest.mark.parametrize("more", ["--adam_offload yes", "--adam_offload 1 --zero_stage 3"])
+def test_a_truth_value_behind_a_switch_is_left_over(launches: Launches, more: str) -> None:
+    (found,) = refused(launches, f"python3 -m openrlhf.cli.train_ppo_ray --bf16 {more}\n", **OPENRLHF)
+    assert (found.key, found.takes[:8]) == ("--adam_offload", "no value")
+
+
+@pytest.mark.parametrize(
+    ("module", "meant"),
+    [
+        ("verl.trainers.main_ppo", "verl.trainer.main_ppo"),
+        ("verl.trainer.main_pppo", "verl.trainer.main_ppo"),
+        ("verl.trainer.main_ppo", None),
+        ("verl.trainer.main_mine", None),  # a fork may have it
+    ],
+)
+def test_a_module_that_no_release_has(launches: Launches, module: str, meant: str | None) -> None:
+    command = f"python3 -m {module} actor_rollout_ref.rollout.name=vllm data.train_batch_size=8\n"
+    found = [one for one in refused(launches, command, verl="0.7.0") if one.key == "python -m"]
+    assert [(one.value, one.takes) for one in found] == ([(module, meant)] if meant else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "fires"),
+    [('{"rope_scaling": {"factor": 2}}', False), ("{rope_scaling: 1}", True), ("$OVERRIDES", False)],
+)
+def test_an_option_that_is_json(launches: Launches, value: str, fires: bool) -> None:
+    quoted = value if value.startswith("$") else f"'{value}'"
+    found = refused(launches, f"vllm serve m --hf-overrides {quoted}\n", vllm="0.20.0")
+    assert [one.takes for one in found] == (["valid JSON"] if fires else [])
+
+
 @pytest.mark.parametrize(
     ("command", "versions"),
     [
@@ -180,6 +212,32 @@ def test_classes_that_hold_values_against_their_types_refuse_them_in_files_too(
     text = f"rollout_batch_size: 8\nactor_infer:\n  strategy_args:\n    strategy_name: {strategy}\n"
     found = refused(launches, text, "rlvr_config.yaml", roll="0.3.0")
     assert [value.accepted[0] for value in found] == (["vllm"] if fires else [])
+
+
+# TRL's parser reads the texts of its file, pydantic and OmegaConf hold theirs against the types of classes.
+@pytest.mark.parametrize(
+    ("name", "text", "versions", "key", "takes"),
+    [
+        (
+            "a.yaml",
+            "rl: grpo\nbase_model: m\nmicro_batch_size: eight\n",
+            {"axolotl": "0.18.0"},
+            "micro_batch_size",
+            "a",
+        ),
+        ("a.yaml", "rl: grpo\nbase_model: m\nlora_r: '8'\n", {"axolotl": "0.18.0"}, "", ""),
+        ("a.yaml", "use_vllm: true\nnum_generations: eight\n", TRL, "num_generations", "a whole number"),
+        ("a.yaml", "use_vllm: true\nlearning_rate: '1e-6'\nbf16: 'yes'\n", TRL, "", ""),
+        ("a.yaml", "use_vllm: true\nbf16: 'maybe'\n", TRL, "bf16", "true or false"),
+        ("rl.toml", '[orchestrator]\ngroup_size = "many"\n', {"prime_rl": "0.8.0"}, "orchestrator.group_size", "a"),
+        ("rl.toml", '[orchestrator]\ngroup_size = 8\nalgo.type = "max_rl"\n', {"prime_rl": "0.8.0"}, "", ""),
+    ],
+)
+def test_texts_in_files_that_are_no_value_of_a_declared_type(
+    launches: Launches, name: str, text: str, versions: dict[str, str], key: str, takes: str
+) -> None:
+    found = refused(launches, text, name, **versions)
+    assert [(one.key, one.takes.startswith(takes)) for one in found] == ([(key, True)] if key else [])
 
 
 def test_one_of_several_types_need_not_be_a_choice(launches: Launches) -> None:

@@ -51,7 +51,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
-from rldoctor.api.releases import default_number, refused_values, unheard_texts
+from rldoctor.api.releases import declared_choices, default_number, refused_values, unheard_texts
 from rldoctor.api.releases import remedies as ways
 
 from . import attention_variable
@@ -129,9 +129,12 @@ def text_unheard_of(case: Case) -> Iterator[Finding | Reach]:
     given = {one.key: one for one in texts if (one.file, one.line, one.value) not in refused}
     if not given or plan.version is None or plan.role == "server":
         raise NotApplicable("the launch gives no texts to a release of a framework that is known")
-    owner = plan.group.partition(":")[0]
+    owner, _, group = plan.group.partition(":")
     for found in unheard_texts(owner, plan.version, {key: one.value for key, one in given.items()}):
         one, best = given[found.key], found.known[0]
+        # What the release declares is taken: where it is compared, another part of the package is at work.
+        if found.value in declared_choices(owner, plan.version, group or None, one.key):
+            continue
         yield check.finding(
             f"{plan.framework} {plan.version} raises for {one.key} {found.value}: it knows {', '.join(found.known)}",
             evidence=(

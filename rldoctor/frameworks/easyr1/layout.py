@@ -8,7 +8,7 @@ EASYR1 = Layout(
     packages=("verl",),
     markers=("verl/trainer/config.py",),
     groups={
-        "main": Group((class_part("verl/trainer/config.py:PPOConfig", nested=True),)),
+        "main": Group((class_part("verl/trainer/config.py:PPOConfig", nested=True),), validates=True),  # OmegaConf
         # What its example launches build upon, and what lies in a clone only.
         "examples/config.yaml": Group((OverlayPart(("examples/config.yaml",)),), includes=("main",)),
     },

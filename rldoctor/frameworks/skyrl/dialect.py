@@ -67,6 +67,7 @@ class SkyRL(Deciding):
         f"{ENGINE}.backend": "vllm sglang",
     }
     strict = frozenset({Form.OVERRIDE})
+    untyped = True
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     # Also what its HTTP server takes: chat_template, enable_log_requests (pop_openai_kwargs in vllm_engine.py).

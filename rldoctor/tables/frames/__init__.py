@@ -5,7 +5,7 @@ releases that have it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,13 @@ class Table(PackedTable):
     def covers(self, module: str) -> bool:
         """Whether a release has the module."""
         return module in self._modules
+
+    def modules(self, at: Iterable[int]) -> Iterator[str]:
+        """The modules with a function that the releases at these positions all have."""
+        wanted = set(at)
+        for module, layouts in self._modules.items():
+            if wanted <= {release for _, *spans in layouts for release in positions(spans)}:
+                yield module
 
     def last_with(self, module: str, function: str) -> str | None:
         """The newest release that has a function of that name in the module; None where none has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from rldoctor.records import dataclass
@@ -175,9 +176,14 @@ class Classes:
                 option = self._option(prefix + name, declared, read, default, members.get(name))
                 for spelled in (option, *_aliases(option, prefix, declared)):
                     found[spelled.name] = spelled
+            alternatives: list[Options] = []
             for child in below:
                 overrides = self._overrides(declared) if isinstance(default, Definition) else {}
-                self._collect(child, f"{prefix}{name}.", True, overrides, (*above, _class_name(child)), found)
+                alternatives.append({})
+                chain = (*above, _class_name(child))
+                self._collect(child, f"{prefix}{name}.", True, overrides, chain, alternatives[-1])
+            built = [_class_name(child) == _class_name(default) for child in below if isinstance(default, Definition)]
+            found.update(_either(alternatives, built.index(True) if True in built else len(below) - 1))
 
     def _members(self, owner: Definition) -> dict[str, tuple[Any, ...]]:
         """The members of the enumerations that the class makes of its own fields, by field:
@@ -233,6 +239,26 @@ class Classes:
                     if keyword.arg
                 }
         return {}
+
+
+def _either(alternatives: list[Options], usual: int) -> Options:
+    """The options of a section for which any of several classes may stand: what one of them takes is taken. ``usual``
+    is the one that stands there where none is chosen."""
+    if len(alternatives) < 2:
+        return alternatives[0] if alternatives else {}
+    found: Options = {}
+    for name in dict.fromkeys(name for options in alternatives for name in options):
+        options = [one[name] for one in alternatives if name in one]
+        choices = [one.choices for one in options]
+        types = dict.fromkeys(part for one in options for part in one.type.removesuffix("?").split("|") if part)
+        none = any(one.type.endswith("?") for one in options)
+        found[name] = replace(
+            alternatives[usual].get(name, options[0]),
+            type="|".join(sorted(types)) + ("?" if none and types else ""),
+            choices=None if None in choices else tuple(dict.fromkeys(c for some in choices for c in some or ())),
+            required=all(one.required for one in options),
+        )
+    return found
 
 
 def find_class(sources: Sources, path: str, name: str) -> Definition | None:

@@ -251,6 +251,32 @@ def test_a_loss_that_trl_does_not_have(tmp_path: Path, loss: str, meant: str | N
     assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("bf16='False'", "bf16 False: this is a text, and every text counts as true"),
+        ("bf16=False", None),
+        ("scale_rewards='True'", "scale_rewards True: this is a text and no truth value"),
+        ("scale_rewards='batch'", None),
+        ("run_name='True'", None),
+    ],
+)
+def test_a_text_of_a_script_for_a_truth_value(tmp_path: Path, given: str, message: str | None) -> None:
+    text = f"from trl import GRPOConfig\nargs = GRPOConfig(use_vllm=True, {given})\n"
+    found = LaunchFile(tmp_path, text, {"trl": "0.24.0", "transformers": "4.57.1"}, name="train.py").findings(check)
+    assert [finding.message.startswith(message or "") for finding in found] == ([True] if message else [])
+
+
+# Between two releases that were read, and that agree; what a release declares is taken, whoever compares it.
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("--loss_type bnp", "bnpo"), ("--loss_type bnpo", None), ("--rlhf_type simpo", None), ("--rlhf_type kto", None)],
+)
+def test_texts_of_a_release_that_lies_between_others(tmp_path: Path, words: str, meant: str | None) -> None:
+    found = LaunchFile(tmp_path, f"swift rlhf {words} --beta 0.1\n", {"ms-swift": "4.5.0"}).findings(check)
+    assert [finding.fixes[0].title for finding in found] == ([f"write {meant}"] if meant else [])
+
+
 def test_a_text_that_the_parser_refuses_is_said_once(tmp_path: Path) -> None:
     text = "python3 -m openrlhf.cli.train_ppo_ray --advantage_estimator gropo\n"
     (finding,) = LaunchFile(tmp_path, text, {"openrlhf": "0.8.11"}).findings(check)

@@ -232,6 +232,40 @@ def test_typed_dictionaries(classes: Make) -> None:
     assert "lora.enabled" in read
 
 
+def test_a_section_for_which_one_of_several_classes_stands(classes: Make) -> None:
+    # As prime-rl's optimizers, told apart by `type`; the one that is built is the default.
+    read = options(
+        classes(
+            {
+                "pkg/config.py": """
+                from dataclasses import dataclass, field
+                from typing import Literal
+
+                @dataclass
+                class Adam:
+                    type: Literal["adam"] = "adam"
+                    beta: float = 0.9
+
+                @dataclass
+                class Muon:
+                    type: Literal["muon"] = "muon"
+                    beta: float = 0.5
+                    steps: int = 5
+
+                @dataclass
+                class Config:
+                    optimizer: Adam | Muon = field(default_factory=Adam)
+                """
+            }
+        ),
+        "Config",
+        nested=True,
+    )
+    assert read["optimizer.type"].choices == ("adam", "muon")
+    assert (read["optimizer.type"].default, read["optimizer.beta"].default) == ("adam", 0.9)
+    assert read["optimizer.steps"].default == 5
+
+
 def test_defaults_borrowed_from_other_classes(classes: Make) -> None:
     # As vLLM's EngineArgs takes them from its config classes.
     read = options(

@@ -1,0 +1,43 @@
+"""A module to start that no release of the framework has."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.slips import slip
+from rldoctor.plan.model import RefusedValue
+
+
+def misnamed(launch: Launch, package: str) -> RefusedValue | None:
+    """The module that ``python -m`` is to start, where no release read has it and one part of its name is a slip of the
+    pen in one that the launch's own release has. Any other may come from elsewhere."""
+    if not launch.entry.startswith(f"{package}.") or launch.place is None:
+        return None
+    from rldoctor.tables.frames import Table
+
+    try:
+        table = Table.load(package)
+    except KeyError:
+        return None
+    at = table.around(launch.version_of(package) or "")
+    if not at or table.covers(launch.entry):
+        return None
+    meant = next((name for name in table.modules(at) if _slipped(launch.entry, name)), None)
+    if meant is None:
+        return None
+    return RefusedValue(
+        key="python -m",
+        value=launch.entry,
+        file=launch.file,
+        line=launch.line,
+        form=launch.place.form,
+        owner="Python",
+        takes=meant,
+        why=f"{package} has no module of that name (`No module named`), and {meant}",
+    )
+
+
+def _slipped(given: str, real: str) -> bool:
+    """Whether one part of a dotted name is a slip of the other's, and the rest is the same."""
+    pairs = list(zip(given.split("."), real.split("."), strict=False))
+    other = [(one, known) for one, known in pairs if one != known]
+    return given.count(".") == real.count(".") and len(other) == 1 and slip(other[0][0], [other[0][1]]) is not None
