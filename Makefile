@@ -14,7 +14,7 @@ QUICK = "not engine and not ray and not v0 and not gpu and not alone and not lon
 # Where a shell forbids Python to keep what it compiled, each worker and each program under test compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: doctor check test test-power sweep lint lowest docs benchmarks clean
+.PHONY: doctor check test test-power sweep wrappings lint lowest docs benchmarks clean
 
 doctor: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/rldoctor check --python $(PATIENT)/bin/python --level rollout
@@ -35,6 +35,10 @@ test-power: $(VENV)/.ready $(PATIENT)/.ready
 PART ?= 1/1
 sweep: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.redact.sweep --part $(PART)
+
+# Every log of the tests in every way in which logs are kept and pasted: ten thousand pairs, some minutes.
+wrappings: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.logs.sweep
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check

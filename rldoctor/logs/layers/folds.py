@@ -75,6 +75,8 @@ _FRAME = expression(
 )
 _NEXT_FRAME = expression(_GAP + rb"(?=File \"[^\"\n]{1,400}\", line \d{1,9})")
 _CARETS = expression(rb"[ \t]+[~^]{2,}(?=[ \t])")
+# A frame's line that is there to its end.
+_WHOLE_FRAME = expression(r".*File \"[^\"\n]{1,400}\", line \d{1,9}, in [\w.<>]+$")
 _EXCEPTION = expression(
     _GAP + rb"(?=(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Timeout|Group)"
     rb"(?:\(\w+\))?(?::[ \t]|:?[ \t]*$|[ \t]+(?:\[rank|During handling|The above)))"
@@ -129,7 +131,8 @@ def _begin_alike(line: str, after: str) -> bool:
 
 
 def _at_width(line: str, after: str, width: int, length: _Length) -> bool:
-    return length(line) == width
+    """Whether a line was cut at the width. A whole frame may have it by chance."""
+    return length(line) == width and not (_WHOLE_FRAME.match(line) and _is_fresh(after))
 
 
 def _at_blank(line: str, after: str, width: int, length: _Length) -> bool:
