@@ -125,7 +125,8 @@ check.signature(
 check.signature(
     "] Assertion `",
     "failed, thread: ",
-    pattern=r"\.cu:\d+: [^\n]{0,200}Assertion `(?P<words>[^`'\n]{1,120})[`'] failed",
+    # An editor's or a pager's window may end before the assertion does.
+    pattern=r"\.cu:\d+: [^\n]{0,200}Assertion `(?P<words>[^`'\n]{1,120}?)(?:[`'] failed|\$?(?:\n|$))",
     unless=("srcIndex < srcSelectDimSize", "probability tensor contains"),
     says="an assertion inside a CUDA kernel failed: {words}",
     fixes=(_INDEX, _EXACT),

@@ -242,6 +242,7 @@ _OLD_KERNELS = (
 )
 check.signature(
     "LLVM ERROR: ",
+    "IndexError: map::at",
     when=_on_an_old_gpu,
     says="Triton cannot compile a kernel for this GPU of compute capability 7.x (V100, T4): {line}",
     fixes=_OLD_KERNELS,

@@ -210,6 +210,7 @@ check.signature(
 check.signature(
     "LLVM ERROR: ",
     "PassManager::run failed",
+    "IndexError: map::at",
     says="the compiler of Triton's kernels gave up: {line}",
     when=lambda case, event: (
         not re.search(r"Volta and Turing|V100|\bT4\b", "\n".join((*event.run.tail, *event.before)))

@@ -160,6 +160,23 @@ def printed(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(f"{named}: {row.symptom}", fixes=_fixes(row), url=row.url)
 
 
+# cuBLAS chooses a kernel by a table that has no row for this GPU.
+check.signature(
+    "(Floating point exception: integer divide by zero)",
+    "Floating point exception",
+    pattern=r"cublasLt\w*(?:MatmulAlgo|_for_cublas_)\w*|cublasGemmEx",
+    says="cuBLAS divides by zero as it chooses a kernel: releases before 12.4.5 do so on an H20",
+    fixes=(
+        Fix(
+            title="take a newer cuBLAS, and see that no older one stands in front of it",
+            commands=("pip install nvidia-cublas-cu12==12.4.5.8", "pip list | grep -i cublas; echo $LD_LIBRARY_PATH"),
+        ),
+        Fix(title="or a torch whose wheels bring it: built with CUDA 12.4 or newer (vLLM 0.8.5 and later)"),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/4392",
+)
+
+
 # Launchers and the interpreter call a framework's entry point.
 _FEWEST_OWN = 2
 _CALLERS = (None, "python", "torch", "hydra", "ray", "accelerate")

@@ -366,7 +366,7 @@ def _word_end(line: str, at: int) -> int:
     return at
 
 
-def _one_of_several(event: LogEvent) -> bool:
+def one_of_several(event: LogEvent) -> bool:
     """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
     for form in (_ROW, _POD):
         row = form.match(event.line)
@@ -394,6 +394,6 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
     def condition(case: Case, event: LogEvent) -> bool:
         if not (_of_a_job(event) and told(event.line) and _only_word_of_an_end(event)):
             return False
-        return not _one_of_several(event) and cut_short(case, event)
+        return not one_of_several(event) and cut_short(case, event)
 
     return condition

@@ -33,6 +33,7 @@ from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, Lo
 from rldoctor.api.logs import FailedFirst
 
 from ..observed.endings import nothing_failed_before
+from ..observed.states import one_of_several
 
 check = Check("RLD901", "cause-outside-log", __doc__, kind=Kind.ELSEWHERE)
 
@@ -138,7 +139,11 @@ _MAPPED = Fix(
     commands=("df -h /dev/shm /tmp",),
 )
 _OWN_EXIT = Fix(title="look for what ends the process itself: sys.exit, os._exit, a library that calls exit()")
-_BY_SIGNAL: dict[int, Fix] = {signal.SIGKILL: _KILLED, signal.SIGBUS: _MAPPED}
+_DIVIDED = Fix(
+    title="on an NVIDIA H20 it is cuBLAS before 12.4.5, which divides by zero",
+    commands=("pip list | grep -i cublas", "pip install nvidia-cublas-cu12==12.4.5.8"),
+)
+_BY_SIGNAL: dict[int, Fix] = {signal.SIGKILL: _KILLED, signal.SIGBUS: _MAPPED, signal.SIGFPE: _DIVIDED}
 _EXCEPTION = 1  # Python's exit code after an exception that nobody caught
 
 
@@ -194,6 +199,25 @@ check.passes_on("DatasetGenerationError: An error occurred while generating the 
 check.passes_on("exited unexpectedly with exit code ", "DataLoader worker (pid(s) ")
 # A server of the run answers that it failed; why is in its own output.
 check.passes_on("500 Server Error: Internal Server Error for url: http://")
+# A job's row in the account that Slurm keeps, where the log holds nothing else of an end.
+check.signature(
+    "FAILED",
+    pattern=r"^(?:\s*\d[\w.+-]{0,40}[\s|][^\n]{0,200})?\bFAILED[\s|]+(?P<code>[1-9]\d{0,2}):\d{1,3}[\s|]*(?:\n|$)",
+    when=lambda case, event: (
+        event.exception is None
+        and event.run.root is None
+        and not (event.finished or event.outlived or one_of_several(event))
+    ),
+    says="Slurm says that the job failed with exit code {code}, and this log does not say why",
+    fixes=(
+        Fix(
+            title="judge what the job itself wrote: the files of --output and --error",
+            commands=("scontrol show job JOB | grep -E 'StdOut|StdErr'", "rldoctor triage slurm-JOB.out"),
+        ),
+    ),
+    silent=True,
+    url="https://slurm.schedmd.com/sacct.html",
+)
 # Uvicorn's record of requests whose handling raised, under vLLM, SGLang and reward servers: the rest may be answered.
 _MANY = 10
 _PROBED = re.compile(r'"GET /(?:health|ping|ready|live|metrics)')

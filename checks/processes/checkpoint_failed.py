@@ -296,6 +296,43 @@ check.signature(
     ),
     url="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
 )
+# What loads the state of a training; weights for a model are others' (RLD115, RLD401).
+_LOADS_STATE = re.compile(r"load_(?:\w+_)?checkpoint|load_state_dict|load_training_state|resume", re.IGNORECASE)
+_OF_MODELS = re.compile(r"(?:^|/)(?:transformers|peft|vllm|sglang|safetensors)/")
+# Names that nothing but a training's state has.
+_STATES = (
+    "total_iters|num_iters|lr_decay_iters|opt_param_scheduler|param_groups|optimizer_state_dict|lr_scheduler|rng_state"
+)
+
+
+def _of_saved_state(case: Case, event: LogEvent) -> bool:
+    """Whether the key was asked of a state that a checkpoint holds."""
+    error = event.exception
+    if error is None or not error.frames:
+        return error is not None and re.fullmatch(rf"'(?:{_STATES})'", error.message) is not None
+    inner = error.frames[-1]
+    if _OF_MODELS.search(inner.file):
+        return False
+    # The line that asks may hand on what it gets: load_state_dict(checkpoint["optimizer"]).
+    return any(_LOADS_STATE.search(f.function) for f in error.frames[-4:]) or ".load_state_dict(" in inner.code
+
+
+check.signature(
+    "KeyError: '",
+    pattern=r"KeyError: '(?P<name>[\w.]{1,120})'",
+    exception="KeyError",
+    when=_of_saved_state,
+    says="the checkpoint's training state has no {name}, which this run loads: another release, or a run with another "
+    "optimizer or scheduler, wrote it",
+    fixes=(
+        Fix(title="resume with the release and the optimizer of the run that wrote it"),
+        Fix(
+            title="or load the weights alone, and let optimizer and scheduler begin anew",
+            commands=("--no-load-optim --no-load-rng",),
+        ),
+    ),
+    url="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/optimizer_param_scheduler.py",
+)
 _UNPICKLES = re.compile(r"torch/serialization\.py$|/pickle\.py$|dist_checkpointing/")
 
 

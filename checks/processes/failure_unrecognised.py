@@ -50,7 +50,7 @@ from rldoctor.api import (
     Reach,
     Severity,
 )
-from rldoctor.api.logs import LoggedException, is_users, package_of
+from rldoctor.api.logs import LoggedException, is_users, package_of, was_none
 from rldoctor.api.seeds import seed_topology
 
 from ..exceptions import fatal_frames, places, root_of
@@ -180,6 +180,8 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     reported = run.incident
     own, found = reported.user_frame, run.raised
     said = _cut_off(root) or _line(reported.exception or str(root))
+    none = was_none(_first_cause(root))
+    said += f" (`{none}` was None)" if none is not None else ""
     yield check.finding(
         _native_crash(root) or f"{said}: {found.said if found is not None else 'no known pattern'}",
         evidence=(

@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, LogRun
-from rldoctor.api.logs import Frame, LoggedException, is_users, package_of
+from rldoctor.api.logs import Frame, LoggedException, is_users, package_of, was_none
 
 check = Check("RLD902", "user-code-raised", __doc__, explains=("RLD900",))
 
@@ -130,8 +130,10 @@ def _finding(link: LoggedException, frame: Frame, run: LogRun) -> Finding:
     # A module or a comprehension has no name that helps to find it.
     name = "" if frame.function.startswith("<") else frame.function
     place = f"{frame.file}:{frame.line}"
+    none = was_none(link)
+    said = str(link).splitlines()[0][:300] + (f" (`{none}` was None)" if none is not None else "")
     return check.finding(
-        f"{str(link).splitlines()[0][:300]} raised{f' by {name}' if name else ''} at {place}",
+        f"{said} raised{f' by {name}' if name else ''} at {place}",
         evidence=(
             Evidence(text=str(link)[:500], source=link.source, line=link.line),
             Evidence(text=frame.code or frame.function, source=frame.file, line=frame.line),

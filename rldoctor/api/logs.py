@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
+from rldoctor.logs.nothing import was_none
 from rldoctor.model import Incident
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "is_installed",
     "is_users",
     "package_of",
+    "was_none",
 ]

@@ -86,6 +86,11 @@ DEATHS: tuple[Death, ...] = (
     _death("Segfault encountered", r"!+ Segfault encountered !+", "Segmentation fault"),
     _death("*** SIG", r"\*\*\* SIG(?P<signal>[A-Z]{3,5}) ", "Fatal signal"),
     _death("*** Process received signal", r".{0,80}\*\*\* Process received signal \*\*\*", "Fatal signal"),
+    # UCX's handler, under MPI and NCCL's plug-ins.
+    *(
+        _death(f"Caught signal {int(number)} (", r"(?:\[[^\]\s]{3,120}\] )?Caught signal \d+ \(", number.name)
+        for number in SIGNALS.values()
+    ),
     _death(
         "Watchdog caught collective operation timeout",
         r".{0,160}?(?:[Rr]ank (?P<rank>\d{1,6}))?\]? ?Watchdog caught collective operation timeout",
@@ -121,8 +126,8 @@ DEATHS: tuple[Death, ...] = (
            r"(?: [\w<>\[\].-]{1,40}){0,5}: error: ",
            "Command line refused"),
     _death("can't open file '", r"\S{1,200}: can't open file '", "Script not found"),
-    _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra refused the configuration",
-           behind=True),
+    # Hydra prints it behind whatever exception, of which it shows no traceback.
+    _death("HYDRA_FULL_ERROR=1", r"Set the environment variable HYDRA_FULL_ERROR=1", "Hydra's hint", True, behind=True),
     _death(
         "failed (exitcode: ",
         r"(?:.{0,80}: |\s*ERROR\s+)?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "

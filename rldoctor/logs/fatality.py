@@ -126,7 +126,7 @@ def judge(slices: Iterable[Slice], table: Table) -> Verdicts:
     verdicts = Verdicts()
     for index, piece in enumerate(slices):
         for failure in _candidates(piece, index, _hits(piece.record, table)):
-            ended_nothing = _went_on(failure) or _of_a_shutdown(failure) or _of_another(failure)
+            ended_nothing = _went_on(failure) or _of_a_shutdown(failure) or _of_another(failure) or _at_exit(failure)
             (verdicts.handled if ended_nothing else verdicts.failures).append(failure)
     _reconsider(verdicts)
     several = len({failure.file_index for failure in verdicts.failures}) > 1
@@ -217,6 +217,15 @@ def _of_another(failure: Failure) -> bool:
         return False
     taken_down = (number for number, place, _ in record.places if place.literal == CANCELLED)
     return raw.any_child or (raw.launcher and any(record.last_word < number for number in taken_down))
+
+
+def _at_exit(failure: Failure) -> bool:
+    """Whether the interpreter crashed as it ended itself, behind the trainer's last words: no Python ran any more."""
+    raw, record = failure.raw, failure.slice.record
+    if not isinstance(raw, RawException) or not 0 < record.last_word < failure.number:
+        return False
+    dumped = raw.native is NativeEnd.SURE and raw.exception.type == "Fatal Python error"
+    return dumped and not raw.exception.frames
 
 
 def _reported_again(failure: Failure) -> bool:

@@ -302,7 +302,7 @@ def test_hydras_hint_behind_an_exception_is_no_end_of_its_own() -> None:
     head_cut = "\tip: 10.0.0.1\nThe actor is dead because its owner has died. Owner's node has crashed.\n" + hint
     assert (incident(head_cut).exception or "").startswith("Actor died: The actor is dead because its owner")
     alone = incident("Could not override 'trainer.foo'.\nKey 'foo' is not in struct\n" + hint)
-    assert alone.exception is not None and alone.exception.startswith("Hydra refused")
+    assert alone.exception is not None and alone.exception.startswith("Hydra's hint")
 
 
 @pytest.mark.parametrize(
@@ -768,3 +768,24 @@ def test_samples_that_speak_of_failures_and_a_reward_that_caught_one() -> None:
     healthy = steps + shown + caught + steps + shown
     assert (incident(healthy).kind, codes(healthy)) == ("unfinished", [])
     assert incident(steps + shown + caught).kind == "crashed"
+
+
+DUMP = """\
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f84 (most recent call first):
+  {frame}
+"""
+LAST = "{'train_runtime': '7.469', 'train_loss': '-0.08558', 'epoch': '1.0'}\n"
+
+
+def test_a_crash_as_a_finished_run_leaves() -> None:
+    crash = DUMP.format(frame="<no Python frame>")
+    assert incident(BEGUN + LAST + crash).kind == "finished"
+    assert incident(BEGUN + crash).kind == "crashed"
+
+
+def test_a_crash_while_the_last_checkpoint_is_saved() -> None:
+    saving = DUMP.format(frame='File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 9 in save')
+    assert incident(BEGUN + LAST + saving).kind == "crashed"
+    assert incident(BEGUN + LAST + "Segmentation fault (core dumped)\nDONE\n").kind == "crashed"

@@ -252,3 +252,9 @@ def test_an_array_of_prompts_is_no_log() -> None:
 )
 def test_what_no_store_and_no_diff_writes_is_read_all_the_same(text: str) -> None:
     assert verdict(text + "\n")[0] == "unknown"
+
+
+def test_steps_that_begin_alike_are_no_prefix() -> None:
+    said = ("Segmentation fault (core dumped), scored 0", "timed out", "KeyError: 'x' in its code", "done")
+    steps = "".join(f"step {n} | reward 0.4{n} | tool: {text}\n" for n, text in enumerate(said))
+    assert learned(steps.encode()) == []

@@ -158,6 +158,23 @@ def logged(case: Case, event: LogEvent) -> Iterator[Finding]:
         yield as_logged(_finding([(failure, found)], case), event)
 
 
+# All that is left of the loader's line where the library's name before it was cut off.
+check.signature(
+    "undefined symbol: ",
+    pattern=r"(?m)^(?:\w+: )?undefined symbol: (?P<symbol>_Z\w*?(?:3c10|2at|5torch|6caffe2)\w*)",
+    says="a compiled extension asks torch for {symbol}, which the installed release does not have: it was built for "
+    "another torch",
+    fixes=(
+        Fix(
+            title="see whose library it is in the line that the loader printed (NAME.so: undefined symbol), and "
+            "install a build of it for this torch, or build it anew",
+            commands=("pip install --no-build-isolation --no-cache-dir --force-reinstall --no-deps PACKAGE",),
+        ),
+    ),
+    url="https://github.com/Dao-AILab/flash-attention/issues/919",
+)
+
+
 def _in_front(found: Mismatch) -> bool:
     """Whether torch's own libraries meet another NCCL or CUDA: a library path puts it there (RLD109)."""
     nccl = found.against == "NCCL" or found.detail.startswith("libnccl")

@@ -321,6 +321,19 @@ check.signature(
         _OFFLINE,
     ),
 )
+# LLaMA-Factory, as it looks for the value head beside a reward model's weights or adapter.
+check.signature(
+    "Reward model is not correctly loaded",
+    "load_valuehead_params(model, ",
+    exception="AssertionError",
+    says="the reward model's folder holds no value head (value_head.safetensors or value_head.bin): it was not trained "
+    "as a reward model, by another release, or this is the folder of a checkpoint without it",
+    fixes=(
+        Fix(title="name the folder in which the reward training ended", commands=("ls REWARD_MODEL/value_head*",)),
+        Fix(title="or train the reward model (stage: rm) with this release"),
+    ),
+    url="https://github.com/hiyouga/LLaMA-Factory/issues/857",
+)
 check.signature(
     "does not have a padding token",
     pattern=r"tokenizer does not have a padding token",

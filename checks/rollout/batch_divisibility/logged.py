@@ -156,6 +156,21 @@ check.signature(
 
 # verl (trainer/ppo/ray_trainer.py), EasyR1 (trainer/data_loader.py), SkyRL (train/sft_trainer.py)
 check.signature(
+    "] < k_partitions:[",
+    pattern=r"number of items:\[(?P<items>\d+)\] < k_partitions:\[(?P<parts>\d+)\]",
+    says="{items} samples are to be balanced over {parts} parts: the batch is smaller than the data parallel ranks "
+    "(and their micro batches) that share it",
+    fixes=(
+        Fix(title="raise the train batch, or rollout.n, until their product reaches the number of parts"),
+        Fix.unsafe(
+            "or switch the balancing off",
+            {"trainer.balanced": False},
+            side_effects="ranks with longer answers take longer",
+        ),
+    ),
+    url="https://github.com/verl-project/verl/issues/4152",
+)
+check.signature(
     "_dataloader) >= 1",
     "Train dataloader is empty",
     "Validation dataloader is empty",

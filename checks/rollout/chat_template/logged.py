@@ -124,3 +124,17 @@ check.signature(
     ),
     url="https://github.com/volcengine/verl/blob/main/docs/sglang_multiturn/multiturn.rst",
 )
+# verifiers (prime-rl) encodes each turn's conversation anew, and asserts that the one before begins it.
+check.signature(
+    "token_prefix_with_turn[: len(token_prefix)] == token_prefix",
+    exception="AssertionError",
+    says="the dialogue's tokens change when it is encoded with its next turn: the chat template drops or rewrites "
+    "earlier turns (Qwen3 and its kin drop their thoughts)",
+    fixes=(
+        Fix(
+            title="give the model a template that leaves earlier turns as they are, or train single turns (max_turns=1)"
+        ),
+        Fix(title="or hand on tokens instead of texts between the turns, where the release has it"),
+    ),
+    url="https://github.com/PrimeIntellect-ai/prime-rl/issues/1334",
+)

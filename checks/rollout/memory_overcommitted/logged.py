@@ -97,6 +97,23 @@ check.signature(
 )
 
 
+# XLA, on TPUs: what a compiled program needs, and what an allocator had no room for.
+check.signature(
+    "RESOURCE_EXHAUSTED: ",
+    pattern=r"RESOURCE_EXHAUSTED:[\s\S]{0,400}?(?:in memory space (?P<space>\w+)\. Used (?P<asked>[\d.]+[KMGT]?) of "
+    r"(?P<total>[\d.]+[KMGT]?)|Attempting to (?:reserve|allocate) (?P<asked_2>[\d.]+[KMGT]?)[\s\S]{0,120}?There "
+    r"are (?P<total_2>[\d.]+[KMGT]?) free|Out of memory (?:while trying to allocate|allocating) "
+    r"(?P<asked_3>\d+) bytes)",
+    says="the accelerator is out of memory[[ ({space})]]: {asked} asked for[[, {total} there]]",
+    fixes=lambda case, event, words: (
+        *_smaller_batch(case, event),
+        _less_engine(event),
+        Fix(title="or shard over more chips, and compute activations again in the backward pass (remat)"),
+    ),
+    url="https://docs.jax.dev/en/latest/gpu_memory_allocation.html",
+)
+
+
 # All that is left of it where the worker's own words are cut off.
 check.signature(
     "RayTaskError(OutOfMemoryError): ",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rldoctor.logs import envelope
 from rldoctor.logs.layers.layer import MOST, Strip
+from rldoctor.logs.liveness import is_progress
 from rldoctor.logs.prefixes import parse
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
@@ -37,6 +38,9 @@ def prefixed(lines: Sequence[bytes]) -> Strip | None:
     cut, example = _cut(columns, [tokens[i] for i in members], agreeing, len(full))
     # A colour in which all lines begin also ends in all of them: it is taken off as a whole elsewhere.
     if not _COLOUR.sub(b"", example).strip() or _CONTENT.search(example):
+        return None
+    # Steps that are counted are what a run says.
+    if is_progress(parse(example.decode("utf-8", "replace"))):
         return None
     pattern = re.compile(rb"(?m)^(?:" + b"".join(columns[:cut]) + rb")")
     rests = [(line, line[match.end() :]) for line in full if (match := pattern.match(line)) is not None]

@@ -127,3 +127,10 @@ RECORDS = (
 def test_what_all_lines_of_the_kernels_ring_begin_with_is_no_prefix(head: str, count: int) -> None:
     text = "".join(f"{head}NVRM: Xid (PCI:0000:9c:00): {record}\n" for record in (RECORDS * 2)[:count])
     assert finding(check, text).message == "a GPU failed: Xid 48 on 0000:9c:00"
+
+
+def test_an_assertion_that_a_pager_cut_off() -> None:
+    # https://github.com/StarsfieldAI/R1-V/issues/10
+    where = "../aten/src/ATen/native/cuda/IndexKernel.cu:93: operator(): block: [0,0,0], thread: [0,0,0]"
+    text = f'{where} Assertion `-sizes[i] <= index && index < size$\n[i] && "index out of bounds"` failed.\n'
+    assert triage_text(text, [check]).findings[0].message.endswith("-sizes[i] <= index && index < size")

@@ -342,3 +342,9 @@ def test_a_probe_that_was_cut_off_is_no_pass() -> None:
     result = judge_one(check, Case(observations={"imports": cut_off}))
     assert result.outcome is Outcome.NOT_CHECKED
     assert result.reason is not None and "the imports probe timed-out before it came to an end" in result.reason
+
+
+def test_a_symbol_without_its_library() -> None:
+    (found,) = all_of(check, "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
+    assert "asks torch for _ZN3c104cuda9SetDeviceEi" in found.message
+    assert all_of(check, "ImportError: undefined symbol: _ZN3foo3barEv\n") == []

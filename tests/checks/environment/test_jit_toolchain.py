@@ -11,6 +11,7 @@ from rldoctor.api.facts import Distribution, Gpu, Gpus, Packages
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
 from tests.cases import HOST
+from tests.logs.asking import finding, raised
 from tests.logs.raising import found, traceback
 from tests.plans import case
 
@@ -94,3 +95,9 @@ def test_a_toolkit_of_another_cuda_than_torch() -> None:
 def test_a_checkpoint_of_another_version_is_no_toolkit() -> None:
     error = "RuntimeError: the checkpoint's version does not match the version that this run writes"
     assert found(check, traceback(error, "train.py load")) == []
+
+
+def test_tritons_compiler_that_finds_no_entry() -> None:
+    # https://github.com/OpenPipe/ART/issues/97
+    where = "/opt/venv/lib/python3.10/site-packages/triton/backends/nvidia/compiler.py make_llir"
+    assert finding(check, raised("IndexError", "map::at", where, code="pm.run(mod)")).message.endswith("map::at")

@@ -165,3 +165,20 @@ def test_what_comes_along_with_a_framework_does_not_stand_for_it() -> None:
     result = judge_one(check, replace(assumed(**named), plan=plan))
     assert (result.outcome, result.reason) == (Outcome.NOT_CHECKED, "the assumed environment does not name unsloth")
     assert judge_one(check, replace(assumed(**named, unsloth="2025.9.9"), plan=plan)).outcome is Outcome.PASS
+
+
+UCX = """\
+[gpu-1:1520757:0:1520757] Caught signal 8 (Floating point exception: integer divide by zero)
+==== backtrace (tid:1520757) ====
+ 0 0x0000000000042520 __sigaction()  ???:0
+ 1 0x0000000000aff921 {function}()  ???:0
+=================================
+"""
+
+
+def test_cublas_that_divides_by_zero() -> None:
+    # https://github.com/om-ai-lab/VLM-R1/issues/71
+    found = finding(check, UCX.format(function="cublasLtMatmulAlgoCheck"))
+    assert "cuBLAS" in found.message and any("12.4.5.8" in c for fix in found.fixes for c in fix.commands)
+    assert findings(check, UCX.format(function="reward_parser_divide")) == []
+    assert findings(check, "Floating point exception (core dumped)\n") == []

@@ -16,6 +16,7 @@ from rldoctor.flow.collect import launches
 from rldoctor.flow.session import Options
 from rldoctor.judge import judge_one
 from tests.checks.launches import LaunchFile
+from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import found, traceback
 from tests.plans import case
 
@@ -287,3 +288,11 @@ def test_a_weight_that_the_engines_class_has_no_place_for() -> None:
     # the same from a trainer's update is a matter of sync
     update = traceback(key, "sglang/runner.py update_weights_from_tensor", "sglang/models/m.py load_weights")
     assert found(check, update) == []
+
+
+def test_a_reward_model_without_its_head() -> None:
+    # https://github.com/hiyouga/LLaMA-Factory/issues/7706
+    where = "/srv/LLaMA-Factory/src/llamafactory/model/loader.py load_model"
+    found = finding(check, raised("AssertionError", "Reward model is not correctly loaded.", where))
+    assert "value head" in found.message
+    assert findings(check, "Reward model is not correctly loaded? It is: loaded.\n") == []

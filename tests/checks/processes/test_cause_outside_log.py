@@ -190,3 +190,26 @@ def test_a_controller_that_cannot_stop_its_workers_says_no_cause() -> None:
 def test_rays_own_trainers_pass_a_failure_on(kind: str, message: str) -> None:
     assert "only consequences" in finding(check, raised(kind, message)).message
     assert [f.code for f in triage_text(REWARD_RAISES + raised(kind, message)).findings] == ["RLD902"]
+
+
+ROW = "1234567            grpo        gpu   research        64     FAILED      {}:0 \n"
+
+
+def test_a_job_of_which_only_its_state_is_known() -> None:
+    assert findings(check, ROW.format(1))[0].message.startswith("Slurm says that the job failed with exit code 1")
+    assert findings(check, ROW.format(0)) == []
+    assert findings(check, ROW.format(1) + ROW.format(1).replace("1234567", "1234568")) == []
+    assert findings(check, HEALTHY + ROW.format(1)) == []
+    assert findings(check, "FAILED tests/test_reward.py::test_score - assert 1:0\n") == []
+
+
+def test_hydras_hint_alone() -> None:
+    """Hydra prints it behind whatever was raised."""
+    hint = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    report = triage_text(f"Error executing job with overrides: ['data.train_batch_size=32']\n\n{hint}")
+    assert [found.code for found in report.findings] == ["RLD901"]
+
+
+def test_a_floating_point_exception_may_be_cublas() -> None:
+    (found,) = triage_text("Floating point exception (core dumped)\n", [check]).findings
+    assert any("H20" in fix.title for fix in found.fixes)

@@ -94,3 +94,27 @@ def test_a_folder_that_the_node_lost(why: str) -> None:
     found = finding(check, raised("OSError", why, "trainer.py save_checkpoint", "/usr/lib/python3.11/os.py makedirs"))
     assert found.message == f"the checkpoint's folder cannot be used: {why}"
     assert findings(check, raised("OSError", why, "train.py load_rows")) == []
+
+
+STATE = "/opt/megatron-lm/megatron/core/optimizer_param_scheduler.py load_state_dict"
+
+
+def test_a_state_without_what_this_release_loads() -> None:
+    found = finding(check, raised("KeyError", "'total_iters'", STATE))
+    assert found.message.startswith("the checkpoint's training state has no total_iters")
+    assert findings(check, "KeyError: 'total_iters'\n") != []
+    own = "/home/user/rl/train.py <module>"
+    assert findings(check, raised("KeyError", "'optimizer'", own, code='optimizer.load_state_dict(ckpt["optimizer"])'))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/home/user/rl/reward.py score",
+        "/opt/venv/lib/python3.11/site-packages/transformers/modeling_utils.py load_state_dict",
+        "/opt/venv/lib/python3.11/site-packages/vllm/model_executor/models/qwen2.py load_weights",
+    ],
+)
+def test_a_key_that_no_checkpoint_was_asked_for(place: str) -> None:
+    assert findings(check, raised("KeyError", "'optimizer'", place)) == []
+    assert findings(check, "KeyError: 'answer'\n") == []

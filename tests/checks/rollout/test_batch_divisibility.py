@@ -12,6 +12,7 @@ from rldoctor_checks.rollout.batch_divisibility import check
 from rldoctor.api import Outcome
 from rldoctor.judge import judge_one
 from tests.checks.launches import LaunchFile, machine
+from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits, judged
 
@@ -398,3 +399,10 @@ def test_an_assertion_about_something_else_beside_a_batch() -> None:
     code = "assert ready, batch_size == train_batch_size"
     assert found(check, traceback("ValueError: no", "skyrl/train/trainer.py f", code=code)) == []
     assert found(check, "if n == train_batch_size: the last one is whole\nDONE\n") == []
+
+
+def test_fewer_samples_than_parts_to_balance() -> None:
+    # https://github.com/verl-project/verl/issues/4152
+    found = finding(check, raised("AssertionError", "number of items:[64] < k_partitions:[128]"))
+    assert found.message.startswith("64 samples are to be balanced over 128 parts")
+    assert findings(check, "balanced: number of items:[128] over k_partitions:[64]\n") == []

@@ -11,6 +11,7 @@ from rldoctor.api import Outcome, Severity
 from rldoctor.api.facts import ModelFiles
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
+from tests.logs.asking import finding, raised
 from tests.logs.raising import found, traceback
 from tests.plans import case, edits
 
@@ -90,3 +91,10 @@ def test_the_template_refuses_a_role() -> None:
     (finding,) = found(check, traceback(error, "jinja2/environment.py handle_exception"))
     assert finding.message == "the chat template refuses the conversation: System role not supported"
     assert found(check, "WARNING: System role not supported by this reward, skipping\nDONE\n") == []
+
+
+def test_turns_that_change_when_they_are_encoded_anew() -> None:
+    # https://github.com/PrimeIntellect-ai/prime-rl/issues/1334
+    asserted = "assert token_prefix_with_turn[: len(token_prefix)] == token_prefix, ("
+    where = "/opt/venv/lib/python3.12/site-packages/verifiers/utils/processing_utils.py process_chat_format_vllm"
+    assert "its next turn" in finding(check, raised("AssertionError", "", where, code=asserted)).message

@@ -66,3 +66,22 @@ def test_the_micro_batch_of_the_stage_is_named_as_far_as_the_framework_has_one(f
         "torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 13.91 GiB.", f"/x/site-packages/{frame}"
     )
     assert [edit.option for edit in finding(check, text).fixes[0].edits] == [option]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # https://github.com/erfanzar/EasyDeL/issues/78
+        "XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 21.90G of 7.48G hbm.",
+        "Attempting to reserve 10.51G at the bottom of memory. That was not possible. There are 8.97G free.",
+        "Out of memory while trying to allocate 17179869184 bytes.",
+    ],
+)
+def test_a_tpu_without_memory(said: str) -> None:
+    found = finding(check, raised("jaxlib.xla_extension.XlaRuntimeError", f"RESOURCE_EXHAUSTED: {said}"))
+    assert found.message.startswith("the accelerator is out of memory")
+
+
+def test_a_service_that_has_enough_of_requests() -> None:
+    refused = raised("google.api_core.exceptions.ResourceExhausted", "429 RESOURCE_EXHAUSTED: Quota exceeded")
+    assert findings(check, refused) == []
