@@ -24,6 +24,12 @@ def parsed(version: str) -> Version | None:
         return None
 
 
+def is_before(one: str, other: str) -> bool:
+    """Whether the first is a version below the second; not where either is none."""
+    first, second = parsed(one), parsed(other)
+    return first is not None and second is not None and first < second
+
+
 @lru_cache(maxsize=4096)
 def specifiers(text: str) -> SpecifierSet:
     """The set of specifiers that a text such as ``>=0.15,<0.18`` stands for.

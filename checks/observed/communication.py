@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotApplicable, NotChecked, cite
@@ -162,6 +161,8 @@ class Run:
         return None
 
     def _after_the_first(self, slow: int) -> float:
+        from statistics import median  # which brings fractions and decimals along
+
         # All begin as the collective before ends; the clocks of two nodes cannot be compared.
         took = {rank["rank"]: _took(rank) for rank in self.ranks}
         return float(

@@ -234,16 +234,19 @@ def _joined(found: list[Examined], shape: Shape, known: Baseline | None) -> Repo
 
 def _baseline(session: Session, given: Path | None) -> Baseline | None:
     """The findings that are known already: the option's, or the project's."""
+    project = session.settings
+    file = given
+    if file is None and project.baseline is not None and project.file is not None:
+        file = project.file.parent / project.baseline
+    if file is None:
+        return None
     from rldoctor.project import baseline, settings
 
-    project = session.settings
-    if given is not None:
-        return baseline.load(given)
-    if project.baseline is None or project.file is None:
-        return None
     try:
-        return baseline.load(project.file.parent / project.baseline)
+        return baseline.load(file)
     except InputError as error:
+        if given is not None:
+            raise
         raise InputError(f"{settings.place(project, 'baseline')}: {error}") from error
 
 

@@ -17,7 +17,7 @@ from rldoctor.frameworks import packages
 from rldoctor.knowledge.known_issues import known_issues
 from rldoctor.knowledge.releases import published_name
 from rldoctor.tables import declarations
-from rldoctor.versions import parsed
+from rldoctor.versions import is_before, parsed
 
 # An attempt with packages held where they are is one of several and is given up early.
 _ROUNDS = 80
@@ -49,13 +49,8 @@ def remedies(world: World) -> tuple[Remedy, ...]:
 
 def _cost(remedy: Remedy) -> tuple[int, int]:
     """How many packages move, and how many of them back."""
-    back = sum(change.old is not None and _before(change.new, change.old) for change in remedy.changes)
+    back = sum(change.old is not None and is_before(change.new, change.old) for change in remedy.changes)
     return len(remedy.changes), back
-
-
-def _before(one: str, other: str) -> bool:
-    first, second = parsed(one), parsed(other)
-    return first is not None and second is not None and first < second
 
 
 def _key(remedy: Remedy) -> frozenset[tuple[str, str]]:

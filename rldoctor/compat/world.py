@@ -25,7 +25,7 @@ from rldoctor.knowledge.requirements import (
 )
 from rldoctor.records import dataclass
 from rldoctor.tables import declarations
-from rldoctor.versions import parsed, specifiers, version_within
+from rldoctor.versions import is_before, parsed, specifiers, version_within
 
 # Whose versions a person chooses; what else these bring along, pip finds by itself: nothing but declarations binds it.
 MAIN = (*FRAMEWORKS, "vllm", "torch", "transformers")
@@ -113,7 +113,7 @@ class World:
         present = self.versions.get(identity(by))
         newest = self._newest(by.name)
         for other in (present, newest):
-            if other is not None and other.name == by.name and _before(by.version, other.version):
+            if other is not None and other.name == by.name and is_before(by.version, other.version):
                 yield other
 
     def _newest(self, name: str) -> Distribution | None:
@@ -272,8 +272,3 @@ def _ceiling(demand: Demand) -> str:
             parts.append(f"<={part.removeprefix('==').partition('+')[0]}")
     # Where another extra lets newer ones in, the pin is no bound.
     return "" if demand.alternative else ",".join(parts)
-
-
-def _before(one: str, other: str) -> bool:
-    first, second = parsed(one), parsed(other)
-    return first is not None and second is not None and first < second

@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 
+from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
 
 _SIGNS: dict[str, tuple[str, str, Callable[[float, float], bool]]] = {
@@ -53,9 +54,13 @@ def bounds(node: ast.ClassDef) -> Iterator[Bound]:
 def _fields(statement: ast.AnnAssign) -> Iterator[ast.Call]:
     """``Field(...)`` as the default, or beside the type: ``Annotated[int, Field(...)]``."""
     annotation = statement.annotation
-    beside = annotation.slice if isinstance(annotation, ast.Subscript) and _is(annotation.value, "Annotated") else None
+    beside = (
+        annotation.slice
+        if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Annotated"
+        else None
+    )
     for one in (statement.value, *(beside.elts[1:] if isinstance(beside, ast.Tuple) else ())):
-        if isinstance(one, ast.Call) and _is(one.func, "Field"):
+        if isinstance(one, ast.Call) and last_name(one.func) == "Field":
             yield one
 
 
@@ -65,7 +70,3 @@ def _number(node: ast.expr) -> float | None:
     except ValueError:
         return None
     return value if type(value) in (int, float) else None
-
-
-def _is(node: ast.expr, name: str) -> bool:
-    return (node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")) == name

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from rldoctor.link.provided import Definition, Provider
+from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
 
 # Decorators that leave the signature as it is written.
@@ -55,7 +56,11 @@ def _signature(provider: Provider, definition: Definition, depth: int = 0) -> tu
     already."""
     node = definition.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return (node.args, 0) if all(_name(d) in _HARMLESS for d in node.decorator_list) else None
+        return (
+            (node.args, 0)
+            if all(last_name(d.func if isinstance(d, ast.Call) else d) in _HARMLESS for d in node.decorator_list)
+            else None
+        )
     if node.decorator_list or node.keywords:  # a dataclass, a metaclass: what is called is made elsewhere
         return None
     for statement in node.body:
@@ -77,8 +82,3 @@ def _inherited(
     if above is None or not isinstance(above.node, ast.ClassDef):
         return None
     return _signature(provider, above, depth + 1)
-
-
-def _name(node: ast.expr) -> str:
-    node = node.func if isinstance(node, ast.Call) else node
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

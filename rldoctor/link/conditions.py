@@ -14,7 +14,7 @@ from packaging.version import Version
 from rldoctor.facts.environment import is_allowed
 from rldoctor.link.locate import Kind
 from rldoctor.link.provided import Answer
-from rldoctor.link.syntax import defined_as, parts_of
+from rldoctor.link.syntax import defined_as, last_name, parts_of
 from rldoctor.link.values import NOT_KNOWN, Known, Made, Module, Object, Settings, Several, Value
 from rldoctor.versions import parsed
 
@@ -63,7 +63,7 @@ def compared(test: ast.cmpop, left: Value, right: Value) -> Value:
 
 def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
     """What a call returns, for the few functions that conditions are made of."""
-    name = _name(node.func)
+    name = last_name(node.func)
     arguments = [follower.evaluate(argument, frame) for argument in node.args]
     first = arguments[0] if arguments else NOT_KNOWN
     if name == "hasattr" and len(arguments) == 2:
@@ -184,7 +184,3 @@ def _bound(
         bound[name] = follower.evaluate(default, frame) if isinstance(default, ast.Constant) else NOT_KNOWN
     bound |= dict(zip(names, arguments, strict=False))
     return bound | {k.arg: follower.evaluate(k.value, frame) for k in node.keywords if k.arg}
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -20,6 +20,7 @@ from rldoctor.link.overrides import unfit_overrides
 from rldoctor.link.problems import Problem, When
 from rldoctor.link.provided import Answer, Provider
 from rldoctor.link.sources import Source, Sources
+from rldoctor.link.syntax import last_name
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, Known, Module, Object, Several, Value, truth
 from rldoctor.records import dataclass
 from rldoctor.versions import parsed
@@ -395,8 +396,8 @@ class Follower:
             if raised is not None:
                 return raised
             call = item.context_expr
-            if isinstance(call, ast.Call) and _last(call.func) == "suppress":
-                suppressed |= {_last(argument) for argument in call.args}
+            if isinstance(call, ast.Call) and last_name(call.func) == "suppress":
+                suppressed |= {last_name(argument) for argument in call.args}
             if isinstance(item.optional_vars, ast.Name):
                 frame.names[item.optional_vars.id] = NOT_KNOWN
         self._guards.append(frozenset(suppressed))
@@ -431,7 +432,7 @@ class Follower:
 
     def _raise(self, node: ast.Raise, frame: Frame) -> Outcome:
         again = frame.handling
-        type_ = _last(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) if node.exc else ""
+        type_ = last_name(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) if node.exc else ""
         type_ = again.type if again is not None and node.exc is None else type_
         if self._caught(type_):
             return Raised(type_, again.problems if again is not None else ())
@@ -734,17 +735,13 @@ class Follower:
 _VERSION_PARTS = frozenset({"base_version", "public", "major", "minor", "micro", "release"})
 
 
-def _last(node: ast.expr | None) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
 def _caught_by(handler: ast.ExceptHandler) -> Iterator[str]:
     if handler.type is None:
         yield "BaseException"
     elif isinstance(handler.type, ast.Tuple):
-        yield from (_last(element) for element in handler.type.elts)
+        yield from (last_name(element) for element in handler.type.elts)
     else:
-        yield _last(handler.type)
+        yield last_name(handler.type)
 
 
 def _catches(handler: ast.ExceptHandler, type_: str) -> bool:

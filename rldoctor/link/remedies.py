@@ -13,6 +13,7 @@ from functools import cache
 
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.io import untrusted
+from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
 
 _MOST = 3
@@ -156,7 +157,7 @@ class _Reader:
 
     def _setting(self, node: ast.expr) -> str | None:
         """The name of a setting, None where the expression is none."""
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        name = last_name(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             name = str(node.args[0].value) if node.args and isinstance(node.args[0], ast.Constant) else ""
         of_request = self.of_request and isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"

@@ -4,7 +4,6 @@ escaped, and where a line breaks them in two."""
 from __future__ import annotations
 
 import base64
-import html
 import itertools
 import json
 import shlex
@@ -103,6 +102,8 @@ def _is_a_name(value: str) -> bool:
 
 def _written(value: str) -> set[str]:
     """The ways in which programs write a value: quoted, escaped, percent-encoded, in base64, in one case."""
+    import html  # its table of names is large, and few runs know a secret
+
     once = json.dumps(value)[1:-1]
     quoted = {repr(value)[1:-1], shlex.quote(value).removeprefix("'").removesuffix("'"), json.dumps(once)[1:-1]}
     encoded = {urllib.parse.quote(value, safe=""), urllib.parse.quote(value), urllib.parse.quote_plus(value)}

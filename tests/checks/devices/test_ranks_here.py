@@ -12,8 +12,7 @@ from rldoctor_checks.devices import collective_timeout, communicator_init, gpu_s
 from rldoctor_checks.observed import communication
 
 from rldoctor.api import Applicability, Case, Check, Finding, Grade, Outcome, Severity
-from rldoctor.api.results import CheckResult
-from rldoctor.judge import judge_one
+from tests.cases import judged
 from tests.checks.devices import ranks
 from tests.checks.devices.ranks import call, error, rank, run
 from tests.checks.launches import machine
@@ -26,12 +25,6 @@ REFUSED = run(
     rank(0, "died", exit_code=-15, stage="import", collectives=[], device={}),
     rank(1, "raised", stage="gloo group", collectives=[], exceptions=error(NO_INTERFACE)),
 )
-
-
-def judged(check: Check, case: Case) -> CheckResult:
-    result = judge_one(check, case)
-    assert result.traceback is None, result.traceback
-    return result
 
 
 def only(check: Check, case: Case) -> Finding:
