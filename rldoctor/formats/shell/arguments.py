@@ -14,7 +14,8 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Form
 from rldoctor.records import dataclass
 
-_OPTION = re.compile(r"--?[A-Za-z]")
+# A name holds no space, as in argparse: a text that begins like an option is a value all the same.
+_OPTION = re.compile(r"--?[A-Za-z][^ =]*(=|\Z)")
 
 
 @dataclass

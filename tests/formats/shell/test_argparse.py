@@ -34,7 +34,27 @@ KINDS = {
     "lora_target_modules": "list",
 }
 TRUE, FALSE = ("yes", "true", "t", "y", "1", "True"), ("no", "false", "f", "n", "0", "False")
-TEXTS = ("a", "out/run-1", "x=y", "0.5", "1e-6", "3", "Qwen/Qwen2.5-0.5B", "with space", "-1", "-0.5", "", "true")
+TEXTS = (
+    "a",
+    "out/run-1",
+    "x=y",
+    "0.5",
+    "1e-6",
+    "3",
+    "Qwen/Qwen2.5-0.5B",
+    "with space",
+    "-1",
+    "-0.5",
+    "",
+    "true",
+    "--a text",
+    "-",
+    "$x",
+    "None",
+    "'q'",
+    "[1,2]",
+    "é",
+)
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(-3, 5000).map(str),
@@ -98,6 +118,13 @@ def as_parsed(words: list[str]) -> dict[str, Any] | None:
     with contextlib.suppress(argparse.ArgumentError, SystemExit):
         return {name: value for name, value in vars(parser().parse_args(words)).items() if name in given}
     return None
+
+
+def test_a_text_that_begins_like_an_option_and_holds_a_space_is_a_value() -> None:
+    words = ["--system_prompt", "--be brief", "--note=--a b", "--run_name", "r1"]
+    command = read_shell(Source(f"train.py {shlex.join(words)}\n", "run.sh")).commands[-1]
+    read = {native.key: native.value for native in arguments(command.words[1:], "run.sh").natives}
+    assert read == {"system_prompt": "--be brief", "note": "--a b", "run_name": "r1"}
 
 
 @settings(max_examples=300)
