@@ -31,6 +31,8 @@ FAULTS_OF_ROLLOUTS = (
     "assertion",
     "killed",
 )
+# Fixtures that boot engines for tests of several files.
+ENGINES = ("rollout", "under_traffic")
 # A check that is a folder is whole once the registry has brought its parts; tests import the check alone.
 registry.load()
 # What a shell starts in the background ignores SIGINT, what nohup starts SIGHUP, and so would the programs under test.
@@ -58,8 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.long)
     for item in filter(boots, items):
-        shared = "rollout" if "rollout" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(shared))
+        used = (name for name in ENGINES if name in getattr(item, "fixturenames", ()))
+        item.add_marker(pytest.mark.xdist_group(next(used, item.nodeid.partition("::")[0])))
 
 
 def boots(item: pytest.Item) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,45 @@ def cases_of_faults(
             seen[fault].setdefault("rollout", {})[boot.name] = msgspec.to_builtins(played.boot)
             deliver(seen[fault], boot, played, asked)
     return {fault: replace(case, observations=observations) for fault, observations in seen.items()}
+
+
+@dataclass(frozen=True)
+class Played:
+    """Scenarios on the engines of a launch, all of them with this fault."""
+
+    scenarios: tuple[Scenario, ...]
+    plan: RolloutPlan | None = None
+    model: ModelFiles | None = None
+    fault: str | None = None
+
+
+def cases_of_one_import(python: Path, launches: Mapping[str, Played]) -> dict[str, Case]:
+    """What :func:`scenario_case` sees of several launches, by their names. Their engines boot one after another in
+    forks of one process that has imported vLLM, which takes four fifths of a boot."""
+    request = Request(python=python)
+    found = packages.collect(request)
+    cases: dict[str, tuple[Case, Basis, list[Boot]]] = {}
+    jobs: dict[str, Job] = {}
+    for name, launch in launches.items():
+        case = Case(packages=found, plan=launch.plan, model=launch.model)
+        base, boots = _planned(case, request, launch.scenarios, {}, launch.fault)
+        cases[name] = case, base, boots
+        jobs |= {f"{name}, {boot.name}": job(case, request, base, boot, boot.asked) for boot in boots}
+    plain = {name: {"arguments": one.arguments, "environ": one.environ} for name, one in jobs.items()}
+    limit = sum(one.time_limit for one in jobs.values())
+    result = run_job(FAULTY, Job(arguments={"jobs": plain}, time_limit=limit), "engines", request)
+    seen: dict[str, Case] = {}
+    for name, (case, base, boots) in cases.items():
+        observations: Observations = {"rollout": {}}
+        for boot in boots:
+            fork = f"{name}, {boot.name}"
+            if fork not in result.records:
+                raise AssertionError(f"{fork} was not played: {result.tail[-20:]}")
+            played = separate(_of_fork(result, fork, base), boot.asked)
+            observations["rollout"][boot.name] = msgspec.to_builtins(played.boot)
+            deliver(observations, boot, played, boot.asked)
+        seen[name] = replace(case, observations=observations)
+    return seen
 
 
 def _of_fork(result: JobResult, fault: str, base: Basis) -> JobResult:

@@ -104,8 +104,8 @@ def test_healthy_ranks_tell_numbers_and_times(patient: Path) -> None:
 
 
 @pytest.mark.engine
-def test_healthy_ranks_are_quiet_ten_times_in_a_row(patient: Path) -> None:
-    assert [len(runs(collectives_case(patient))) for _ in range(10)] == [1] * 10
+def test_healthy_ranks_are_quiet_three_times_in_a_row(patient: Path) -> None:
+    assert [len(runs(collectives_case(patient))) for _ in range(3)] == [1] * 3
 
 
 @pytest.mark.engine

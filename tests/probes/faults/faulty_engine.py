@@ -7,7 +7,10 @@ without arguments before it, and what it patches then also holds in the processe
 Where semicolons end the faults, each is played in a fork of this process, one after another: one boot for all of them,
 and no fault sees what another has done. An empty name is the healthy engine. What a fork reports becomes the
 record of this process that has the fault's name (``records``, ``end``, ``exit_code``, ``seconds`` since this process
-began); what it prints follows a line ``fork NAME``."""
+began); what it prints follows a line ``fork NAME``.
+
+With the argument ``jobs`` (``arguments`` and ``environ`` of engine children, by their names) each of these is played in
+such a fork as well, one that has imported vLLM and booted nothing: to import it takes longer than all the rest."""
 
 from __future__ import annotations
 
@@ -41,8 +44,12 @@ class PlayedError(Exception):
 
 
 def main(arguments: dict[str, Any]) -> None:
+    if jobs := arguments.get("jobs"):
+        with contextlib.suppress(PlayedError):
+            play_one_of(jobs)
+        return
     boot = running_engine.boot
-    *alternatives, single = os.environ["RLDOCTOR_FAULT"].split(";")
+    *alternatives, single = os.environ.get("RLDOCTOR_FAULT", "").split(";")
 
     def boot_faulty(*given: Any) -> Any:
         if not alternatives:
@@ -56,6 +63,18 @@ def main(arguments: dict[str, Any]) -> None:
     vars(running_engine)["boot"] = boot_faulty
     with contextlib.suppress(PlayedError):
         engine.main(arguments)
+
+
+def play_one_of(jobs: dict[str, dict[str, Any]]) -> None:
+    """Plays each in a fork of its own, in a folder of its own."""
+    from vllm import LLM, SamplingParams  # noqa: F401 - what every boot imports
+
+    name = fork_for(list(jobs))
+    folder = Path(f"job{list(jobs).index(name)}")
+    folder.mkdir()
+    os.chdir(folder)
+    os.environ.update(jobs[name]["environ"])
+    main(jobs[name]["arguments"])
 
 
 def broken(boot: Any, named: str) -> Any:

@@ -19,7 +19,7 @@ from rldoctor.probes.peers import peers
 from rldoctor.probes.runner import run_job
 from rldoctor.probes.scenarios.seeds import seeds as scenario
 from tests.checks.launches import LaunchFile
-from tests.live import scenario_case
+from tests.live import Played, cases_of_one_import, scenario_case
 from tests.plans import case as planned
 
 FAULTS = Path(__file__).parents[1] / "faults"
@@ -70,9 +70,36 @@ def found(case: Case) -> list[tuple[str, Grade, str]]:
     return [(one.code, one.grade, one.message) for result in results for one in result.findings]
 
 
+ALONE = {**OWN, **DIVIDED, "placement__engines": 1}
+
+
+@pytest.fixture(scope="module")
+def drawn(patient: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """What the engines of these launches draw."""
+    installed = {found.name: found.version for found in packages.collect(Request(python=patient)).distributions}
+
+    def verl(more: str) -> RolloutPlan | None:
+        folder, versions = tmp_path_factory.mktemp("verl"), {**installed, "verl": "0.6.1"}
+        (launch,) = LaunchFile(folder, VERL.format(more=more), versions).cases()
+        return launch.plan
+
+    two = plan(**OWN, **DIVIDED)
+    launches = {
+        "seeds of replicas and requests": (plan(**OWN, **{**DIVIDED, "seed__per_request": "counter"}), None),
+        "servers that never wake": (verl("actor_rollout_ref.rollout.free_cache_engine=False"), None),
+        "workers": (verl(""), None),
+        "ignored": (two, "seeds:ignored"),
+        "one seed": (plan(**{**ALONE, "seed__per_request": "same", "seed__deterministic": True}), None),
+        "one for all": (plan(**{**ALONE, "seed__per_request": "counter"}), "seeds:one_for_all"),
+    }
+    return cases_of_one_import(
+        patient, {name: Played((scenario,), plan=of, fault=fault) for name, (of, fault) in launches.items()}
+    )
+
+
 @pytest.mark.engine
-def test_two_replicas_and_their_requests_draw_different_completions(patient: Path) -> None:
-    case = scenario_case(patient, scenario, plan=plan(**OWN, **{**DIVIDED, "seed__per_request": "counter"}))
+def test_two_replicas_and_their_requests_draw_different_completions(drawn: dict[str, Case]) -> None:
+    case = drawn["seeds of replicas and requests"]
     reported = {name: job["records"] for name, job in case.observations["seeds"].items()}
     assert {name: (one["seed"], one["engine"]["seed"]) for name, one in reported.items()} == {
         "first": (0, 0),
@@ -85,45 +112,34 @@ def test_two_replicas_and_their_requests_draw_different_completions(patient: Pat
 
 
 @pytest.mark.engine
-def test_verls_servers_that_never_wake_have_one_seed(patient: Path, tmp_path: Path) -> None:
-    installed = {found.name: found.version for found in packages.collect(Request(python=patient)).distributions}
-    text = VERL.format(more="actor_rollout_ref.rollout.free_cache_engine=False")
-    (launch,) = LaunchFile(tmp_path, text, {**installed, "verl": "0.6.1"}).cases()
-    case = scenario_case(patient, scenario, plan=launch.plan)
-    ((code, grade, message),) = found(case)
+def test_verls_servers_that_never_wake_have_one_seed(drawn: dict[str, Case]) -> None:
+    ((code, grade, message),) = found(drawn["servers that never wake"])
     assert (code, grade) == ("RLD310", Grade.REPRODUCED)
     assert "the completions of a prompt go to 2 of them in turn" in message
 
 
 @pytest.mark.engine
-def test_verls_workers_have_random_states_that_differ(patient: Path, tmp_path: Path) -> None:
-    installed = {found.name: found.version for found in packages.collect(Request(python=patient)).distributions}
-    (launch,) = LaunchFile(tmp_path, VERL.format(more=""), {**installed, "verl": "0.6.1"}).cases()
-    case = scenario_case(patient, scenario, plan=launch.plan)
+def test_verls_workers_have_random_states_that_differ(drawn: dict[str, Case]) -> None:
+    case = drawn["workers"]
     assert [job["records"]["seed"] for job in case.observations["seeds"].values()] == [1000, 1001]
     assert found(case) == []
 
 
 @pytest.mark.engine
-def test_an_engine_that_ignores_its_seed(patient: Path) -> None:
-    case = scenario_case(patient, scenario, plan=plan(**OWN, **DIVIDED), fault="seeds:ignored")
-    ((code, _, message),) = found(case)
+def test_an_engine_that_ignores_its_seed(drawn: dict[str, Case]) -> None:
+    ((code, _, message),) = found(drawn["ignored"])
     assert code == "RLD311" and "8 of 8 completions are the same on two engine replicas, whose seeds differ" in message
 
 
 @pytest.mark.engine
-def test_requests_of_one_seed(patient: Path) -> None:
-    launch = plan(
-        **OWN, **{**DIVIDED, "placement__engines": 1, "seed__per_request": "same", "seed__deterministic": True}
-    )
-    ((code, grade, message),) = found(scenario_case(patient, scenario, plan=launch))
+def test_requests_of_one_seed(drawn: dict[str, Case]) -> None:
+    ((code, grade, message),) = found(drawn["one seed"])
     assert (code, grade) == ("RLD310", Grade.REPRODUCED) and "they are all alike" in message
 
 
 @pytest.mark.engine
-def test_an_engine_that_ignores_the_seeds_of_requests(patient: Path) -> None:
-    launch = plan(**OWN, **{**DIVIDED, "placement__engines": 1, "seed__per_request": "counter"})
-    ((code, _, message),) = found(scenario_case(patient, scenario, plan=launch, fault="seeds:one_for_all"))
+def test_an_engine_that_ignores_the_seeds_of_requests(drawn: dict[str, Case]) -> None:
+    ((code, _, message),) = found(drawn["one for all"])
     assert code == "RLD311" and "7 of 7 completions of a group repeat its first one" in message
 
 

@@ -14,11 +14,13 @@ from rldoctor.api import Case, Check, Grade
 from rldoctor.api.probes import Engine, Run
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.sleep import sleep
-from tests.live import scenario_case
+from tests.live import cases_of_faults
 from tests.plans import case as planned
 
 CYCLES = 4
 ASLEEP = planned(engine__enable_sleep_mode=True).plan
+ASLEEP_AND_WELL = "sleep:pretended"
+WOKEN_WRONG = "sleep:pretended,sleep:sleepless,sleep:woken_wrong"
 
 
 def asleep(cycles: int) -> Run:
@@ -30,11 +32,14 @@ def asleep(cycles: int) -> Run:
 anywhere = replace(sleep, runs=lambda *_: {"sleep": asleep(CYCLES)})
 
 
-def played(python: Path, *faults: str) -> Case:
-    case = scenario_case(python, anywhere, plan=ASLEEP, fault=",".join(f"sleep:{fault}" for fault in faults))
-    job = case.observations["sleep"]["sleep"]
-    assert job["ended"] == "done", (job["records"].get("exceptions"), job["tail"][-5:])
-    return case
+@pytest.fixture(scope="module")
+def played(patient: Path) -> dict[str, Case]:
+    """What an engine shows that sleeps, and one that does not and wakes up with other weights."""
+    cases = cases_of_faults(patient, anywhere, faults=[ASLEEP_AND_WELL, WOKEN_WRONG], plan=ASLEEP)
+    for case in cases.values():
+        job = case.observations["sleep"]["sleep"]
+        assert job["ended"] == "done", (job["records"].get("exceptions"), job["tail"][-5:])
+    return cases
 
 
 def observed(check: Check, case: Case) -> list[str]:
@@ -42,8 +47,8 @@ def observed(check: Check, case: Case) -> list[str]:
 
 
 @pytest.mark.engine
-def test_levels_take_turns_and_weights_wake_up_first_every_other_time(patient: Path) -> None:
-    case = played(patient, "pretended")
+def test_levels_take_turns_and_weights_wake_up_first_every_other_time(played: dict[str, Case]) -> None:
+    case = played[ASLEEP_AND_WELL]
     reported: dict[str, Any] = case.observations["sleep"]["sleep"]["records"]
     assert "failed" not in reported and "unread" not in reported["unread"]
     cycles = [(cycle["level"], cycle["parts"]) for cycle in reported["cycles"]]
@@ -55,8 +60,8 @@ def test_levels_take_turns_and_weights_wake_up_first_every_other_time(patient: P
 
 
 @pytest.mark.engine
-def test_memory_that_is_not_given_back_and_weights_that_come_back_wrong(patient: Path) -> None:
-    case = played(patient, "pretended", "sleepless", "woken_wrong")
+def test_memory_that_is_not_given_back_and_weights_that_come_back_wrong(played: dict[str, Case]) -> None:
+    case = played[WOKEN_WRONG]
     (nothing,) = observed(allocator.check, case)
     assert "gives back 0 MiB when it sleeps" in nothing
     # What is sent anew after level 2 is right again; but who has not slept has not forgotten what it computed before.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +15,32 @@ from rldoctor_checks.rollout import engine_internal
 from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Grade, NotApplicable, Outcome
-from rldoctor.api.probes import Basis, Request
+from rldoctor.api.probes import Basis, Engine, Request, Run
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.soak import soak
-from tests.live import scenario_case
+from tests.live import cases_of_faults
 from tests.plans import case
 
 SHORT = case(lengths__prompt=64, lengths__response=16, engine__max_model_len=256).plan
 SERVES_ADAPTERS = case(engine__enable_lora=True, lora__rank=8, engine__enable_sleep_mode=True).plan
 MIB = 1 << 20
+LEAKS = "soak:leaks,soak:slower"
+SECONDS = 24
 CHECKS = (host_memory.check, engine_internal.check, outputs_corrupt.check, completions_identical.check)
 
 
+def _shorter(*given: Any) -> Mapping[str, Run]:
+    """The traffic of a launch on an engine whose cache has room: a leak must not bring it to a halt."""
+    case, request, basis = given
+    (run,) = soak.runs(case, replace(request, soak=1), basis).values()
+    room = Engine(options={"num_gpu_blocks_override": 4_000})
+    return {"traffic": replace(run, engine=room, arguments={**run.arguments, "seconds": SECONDS})}
+
+
 @pytest.fixture(scope="module")
-def soaked(patient: Path) -> Callable[..., Case]:
-    """A soak of a minute, with faults where they are named; on a machine with more to do that is a dozen cycles."""
-
-    @cache
-    def run(*faults: str) -> Case:
-        return scenario_case(
-            patient,
-            soak,
-            fault=",".join(f"soak:{fault}" for fault in faults) or None,
-            plan=SHORT,
-            engine={"num_gpu_blocks_override": 4_000},  # a leak must not bring the traffic to a halt
-            request=Request(python=patient, soak=1),
-        )
-
-    return run
+def soaked(patient: Path) -> dict[str, Case]:
+    """Soaks of a healthy engine and of one with leaks; on a machine with more to do they are a dozen cycles."""
+    return cases_of_faults(patient, replace(soak, runs=_shorter), faults=["", LEAKS], plan=SHORT)
 
 
 def test_it_is_played_only_where_minutes_were_asked_for() -> None:
@@ -66,8 +63,8 @@ def test_a_cycle_has_what_the_launch_does_to_its_engine() -> None:
 
 
 @pytest.mark.engine
-def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
-    reported = soaked()
+def test_a_healthy_engine_stays_as_it_is(soaked: dict[str, Case]) -> None:
+    reported = soaked[""]
     job = reported.observations["soak"]["traffic"]
     assert job["ended"] == "done", job["tail"][-5:]
     assert job["records"]["played"]["parts"] == ["traffic", "update"]
@@ -79,8 +76,8 @@ def test_a_healthy_engine_stays_as_it_is(soaked: Callable[..., Case]) -> None:
 
 
 @pytest.mark.engine
-def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: Callable[..., Case]) -> None:
-    reported = soaked("leaks", "slower")
+def test_all_that_leaks_is_named_with_what_a_cycle_loses(soaked: dict[str, Case]) -> None:
+    reported = soaked[LEAKS]
     (grown,) = judge_one(host_memory.check, reported).findings
     assert grown.grade is Grade.OBSERVED and "host memory" in grown.message and "GiB in 1000 cycles" in grown.message
     found = [one.message for one in judge_one(engine_internal.check, reported).findings]
