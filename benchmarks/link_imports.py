@@ -6,9 +6,9 @@ The folder holds unpacked releases as ``NAME-VERSION``, each with its ``.dist-in
 the interpreter's own packages with it (an older ``huggingface_hub`` beside an older ``transformers``). Every pair of a
 framework and a vLLM there is linked, and its entry modules are imported in a process of the interpreter, beside the
 newest transformers that the metadata of both admits. In place of vLLM's compiled modules are empty ones; in place of
-third packages that the interpreter lacks, and that the link check does not look into, are modules that have whatever
-they are asked for; versions that transformers demands of others are not held against it. A pair of which the engine, or
-a third package, fails or is missing says nothing of the link and is counted apart."""
+third packages that the interpreter lacks, and that the link check neither looks into nor says to be asked for in vain,
+are modules that have whatever they are asked for; versions that transformers demands of others are not held against it.
+A pair of which the engine, or a third package, fails or is missing says nothing of the link and is counted apart."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def main() -> int:
         if not linked["entries"]:
             print(f"{'no source':14} {trainer.name}")
             continue
-        reality = _import(asked.python.absolute(), folders, linked["entries"])
+        vain = {problem["name"].partition(".")[0] for problem in problems}
+        reality = _import(asked.python.absolute(), folders, linked["entries"], vain)
         own = [
             said
             for said in reality.values()
@@ -208,11 +209,12 @@ def _with(base: Packages, folders: list[Path]) -> Packages:
     return replace(base, distributions=(*own, *(d for d in base.distributions if d.name not in taken)))
 
 
-def _import(python: Path, folders: list[Path], modules: list[str]) -> dict[str, Any]:
-    """What the import of each module raises, or None; third packages that are missing are put in place one by one."""
+def _import(python: Path, folders: list[Path], modules: list[str], vain: set[str]) -> dict[str, Any]:
+    """What the import of each module raises, or None; third packages that are missing are put in place one by one, but
+    those of which the link check says that they are asked for in ``vain``."""
     environ = {**os.environ, "VLLM_TARGET_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
     environ |= {"OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1"}
-    linked = {*OTHERS, *(module.partition(".")[0] for module in modules)}
+    linked = {*OTHERS, *vain, *(module.partition(".")[0] for module in modules)}
     absent: list[str] = []
     while True:
         asked = json.dumps([[str(f.absolute()) for f in folders], absent, *modules])

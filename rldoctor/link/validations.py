@@ -184,14 +184,29 @@ def _looking(record: Framework, plan: RolloutPlan) -> list[Validation]:
     ]
 
 
+def argument_classes(plan: RolloutPlan) -> Iterator[tuple[str, str]]:
+    """The classes, by module and name in any case, of which the launch's framework makes one for its arguments."""
+    for record in frameworks():
+        if record.title == plan.framework and plan.role != "server":
+            yield from _argument_classes(record, plan)
+
+
+def _argument_classes(record: Framework, plan: RolloutPlan) -> Iterator[tuple[str, str]]:
+    algorithm = _algorithm(plan)
+    for module in record.arguments:
+        yield module.format(algorithm=algorithm), f"{algorithm.replace('_', '')}Config"
+    yield from ((one.module, one.name) for one in _looking(record, plan) if one.name and not one.settings)
+
+
+def _algorithm(plan: RolloutPlan) -> str:
+    return str(plan.value("trainer.algorithm", "grpo"))
+
+
 def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterator[Refusal | None]:
     """By argument classes, whose defaults stand in their source."""
     given = {one.field: _value(one) for one in plan.given}
-    algorithm = str(plan.value("trainer.algorithm", "grpo"))
-    classes = [(module, f"{algorithm.replace('_', '')}Config") for module in record.arguments]
-    classes += [(one.module, one.name) for one in _looking(record, plan) if one.name and not one.settings]
-    for module, name in classes:
-        arguments = (module.format(algorithm=algorithm), name)
+    algorithm = _algorithm(plan)
+    for arguments in _argument_classes(record, plan):
         yield refusal(sources, *arguments, given, _complete(plan))
         for one in record.validations:
             if one.of_object:

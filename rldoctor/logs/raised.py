@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -14,10 +15,12 @@ from rldoctor.frameworks import packages
 from rldoctor.io import untrusted
 from rldoctor.knowledge.message_families import family_of
 from rldoctor.link.remedies import Remedy, is_request, remedies
+from rldoctor.link.validations import argument_classes
 from rldoctor.logs.code_paths import is_users, module_of, package_of
 from rldoctor.logs.model import LoggedException, LogRun, Raised
 from rldoctor.model import Evidence, Finding, Fix
 from rldoctor.plan.evidence import cite, cite_given
+from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.messages import Place, Table
 from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 
@@ -36,7 +39,19 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
     held = case.packages.distributions if case.packages is not None else ()
     releases = {**{d.name: d.version for d in held}, **versions}
     found = traced(root, releases)
-    return _reported(found, releases.get(found.place.package, ""), case) if found is not None else None
+    if found is None:
+        return None
+    found = _of_launch(found, case.plan)
+    return _reported(found, releases.get(found.place.package, ""), case)
+
+
+def _of_launch(found: Trace, plan: RolloutPlan | None) -> Trace:
+    """Of several places that print the same, those in the class that the launch's framework makes for its arguments."""
+    if plan is None or len(found.homes) + len(found.elsewhere) == 1:
+        return found
+    made = {(module, name.lower()) for module, name in argument_classes(plan)}
+    own = tuple(one for one in found.places if (one.module, one.function.partition(".")[0].lower()) in made)
+    return replace(found, places=own, elsewhere=()) if own else found
 
 
 def traced(root: LoggedException, releases: Mapping[str, str]) -> Trace | None:

@@ -53,6 +53,17 @@ def test_what_the_condition_asks_is_an_edit_of_the_engines_option() -> None:
     assert (asleep.code, asleep.fixes[0].title) == ("RLD208", "set enable_sleep_mode")
 
 
+def test_of_several_classes_that_say_the_same_the_launchs_own_is_named() -> None:
+    said = "'generation_batch_size' and 'steps_per_generation' can not be both configured at the same time"
+    text = f"Traceback (most recent call last):\nValueError: {said}\n"
+    assert "by trl in one of " in finding(text).message
+    algorithm = Setting(value="rloo", file="train.py", line=2, key="RLOOConfig")
+    plan = RolloutPlan(framework="TRL", file="train.py", entry="", settings={"trainer.algorithm": algorithm})
+    found = finding(text, Case(plan=plan))
+    assert " in trl.trainer.rloo_config.RLOOConfig.__post_init__, when `" in found.message
+    assert "one of" not in found.message.partition("raised by")[2].partition(", when")[0]
+
+
 def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     own = LOG.replace("/env/lib/python3.12/site-packages/trl/experimental/gold/gold_trainer.py", "/home/me/gold.py")
     assert "raised by trl" not in finding(own).message
