@@ -251,6 +251,19 @@ check.signature(
 )
 
 
+check.signature(
+    "HCCL error: HCCL_E_",
+    pattern=r"HCCL error: (?P<why>HCCL_E_\w+)",
+    says="the HCCL group of the Ascend devices cannot be built ({why})",
+    when=lambda case, event: event.search(r"[Cc]omm_?[Ii]nit|init_communicator|Communicator\(") is not None,
+    fixes=(
+        Fix(
+            title="give the two ends of the group devices of their own, the same CANN, and an interface between them",
+            commands=("export HCCL_SOCKET_IFNAME=eth0", "npu-smi info"),
+        ),
+        Fix(title="read why in CANN's own log", commands=("grep -rh ERROR ~/ascend/log/debug/plog | tail",)),
+    ),
+)
 _HCCL = "https://www.hiascend.com/document/detail/en/canncommercial/800/apiref/envvar/envref_07_0077.html"
 check.signature(
     "HCCL function error: ",

@@ -157,6 +157,14 @@ check.signature(
     url="https://docs.pytorch.org/docs/stable/elastic/run.html",
 )
 check.signature(
+    *(f"KeyError: '{name}'" for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")),
+    pattern=r"KeyError: '(?P<name>\w+)'",
+    exception="KeyError",
+    says="the script asks its environment for {name}, and no launcher started it, which would set it",
+    fixes=(_LAUNCHER,),
+    url="https://docs.pytorch.org/docs/stable/elastic/run.html",
+)
+check.signature(
     "Default process group has not been initialized, please make sure to call init_process_group",
     says="init_process_group was called in a process that no launcher started",
     fixes=(_LAUNCHER,),

@@ -209,6 +209,7 @@ def files_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 @check.logged(
     "can't start new thread",
+    "thread: Resource temporarily unavailable",
     "Resource temporarily unavailable",
     "pthread_create failed",
     "Thread creation failed",
@@ -216,7 +217,9 @@ def files_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
 def processes_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A thread or process could not be started. Sockets and locks say ``Resource temporarily unavailable`` as well."""
     link = link_of(event)
-    if event.exception is not None and link is None:
+    # C++ says what was thrown in a line of its own.
+    native = event.exception is not None and not event.exception.frames
+    if event.exception is not None and link is None and not native:
         return
     started = r"fork|spawn|thread|posix_spawn|Popen|_launch"
     places = " ".join(f"{f.function} {f.code}" for f in link.frames[-4:]) if link is not None else event.line

@@ -297,7 +297,7 @@ check.signature(
     url="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
 )
 # What loads the state of a training; weights for a model are others' (RLD115, RLD401).
-_LOADS_STATE = re.compile(r"load_(?:\w+_)?checkpoint|load_state_dict|load_training_state|resume", re.IGNORECASE)
+_LOADS_STATE = re.compile(r"_?load_(?:\w+_)?(?:checkpoint|state_dict|training_state)s?|resume_from_checkpoint")
 _OF_MODELS = re.compile(r"(?:^|/)(?:transformers|peft|vllm|sglang|safetensors)/")
 # Names that nothing but a training's state has.
 _STATES = (
@@ -314,7 +314,7 @@ def _of_saved_state(case: Case, event: LogEvent) -> bool:
     if _OF_MODELS.search(inner.file):
         return False
     # The line that asks may hand on what it gets: load_state_dict(checkpoint["optimizer"]).
-    return any(_LOADS_STATE.search(f.function) for f in error.frames[-4:]) or ".load_state_dict(" in inner.code
+    return any(_LOADS_STATE.fullmatch(f.function) for f in error.frames[-4:]) or ".load_state_dict(" in inner.code
 
 
 check.signature(

@@ -235,10 +235,11 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
     native = _NATIVE.fullmatch(link.message) is not None
     if native:
         yield _NATIVE_STACK
-    called = [(package_of(frame.file, frame.function), frame.function) for frame in reversed(link.frames)]
-    named = [(name, code) for name, code in called if name not in (None, "python")]
-    askers = [(name, code) for name, code in named if name not in _FOR_OTHERS]
-    package, function = next(iter(askers or named), (None, ""))
+    called = [(package_of(frame.file, frame.function), frame) for frame in reversed(link.frames)]
+    named = [(name, frame) for name, frame in called if name not in (None, "python")]
+    askers = [(name, frame) for name, frame in named if name not in _FOR_OTHERS]
+    package, asker = next(iter(askers or named), (None, None))
+    function = asker.function if asker is not None else ""
     name = distribution(package, case.packages)
     release = run.versions.get(name) or version_of(name, case) if name else ""
     if link.is_cut_off:
@@ -247,7 +248,7 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
         if last is not None and last.code and package_of(last.file, last.function) == package:
             yield _search(last.code, name, release, function)
     elif package is not None or not native:
-        yield _search(_phrase(link), name, release, function)
+        yield _search(_phrase(link), name, release, function, asker.code if asker is not None else "")
 
 
 def _phrase(link: LoggedException) -> str:
@@ -354,23 +355,36 @@ _OWN = re.compile(
     r"(?:/[\w.@+=-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
 )
 _PHRASE = 90
-_AROUND = " ,.;:='\""
+_AROUND = " ,.;:='\"`"
+# What the interpreter says of code by its names is a phrase as a whole.
+_NAMES = re.compile(
+    r"(?:type object |module )?'[\w.]+' (?:object )?has no attribute '\w+'"
+    r"|\b[\w.]+\(\) (?:got an unexpected keyword argument|missing \d+ required positional arguments?:) '\w+'"
+)
+# What says nothing without the line that raised it.
+_SAYS_LITTLE = re.compile(
+    r"(?:\w+\.)*(?:IndexError|KeyError|ZeroDivisionError|StopIteration)\b|[^\n]*(?:NoneType|to unpack)"
+)
 # Of a validator's message the sense stands behind its head.
 _VALIDATED = re.compile(r"(?s)\d+ validation errors? for \w+\s+(?P<why>.+?)(?: \[type=|\n\s*For further|$)")
 
 
-def _search(said: str, package: str = "", release: str = "", function: str = "") -> Fix:
+def _search(said: str, package: str = "", release: str = "", function: str = "", code: str = "") -> Fix:
     """The words by which others have met a message, the longest part that is not of this run alone, and who raises
-    it."""
+    it, with the line that does where the words say little."""
     validated = _VALIDATED.search(said)
     line = f"ValidationError: {' '.join(validated['why'].split())}" if validated is not None else _line(said)
     kind, colon, message = line.partition(": ")
     part = max(_OWN.split(message if colon else line), key=len, default="").strip(_AROUND)
-    phrase = _closed(part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part)
+    named = _NAMES.search(line)
+    phrase = (
+        named[0] if named is not None else _closed(part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part)
+    )
     kind = kind.rpartition(".")[2] if colon else ""
     words = f"{kind} " if kind and kind not in phrase else ""
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
-    return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}" if place else ""))
+    line = f' at "{code[:_PHRASE]}"' if place and code and _SAYS_LITTLE.match(said) else ""
+    return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}{line}" if place else ""))
 
 
 def _closed(phrase: str) -> str:

@@ -269,6 +269,11 @@ check.signature(
 )
 
 
+def _more_than_placeholders(event: LogEvent) -> bool:
+    said = event.search(r"assign [\d +=]*?(\d+) multimodal tokens to (\d+) placeholders")
+    return said is None or int(said[1]) > int(said[2])
+
+
 # `Attempted to assign 9214 multimodal tokens to 8407 placeholders`: an image was cut by a scheduler step.
 check.signature(
     " placeholders",
@@ -276,6 +281,8 @@ check.signature(
         r"Attempted to assign (?P<parts_2>[\d +]+?)(?: = (?P<parts>\d+))? multimodal tokens to "
         r"(?P<placeholders>\d+) placeholders"
     ),
+    # Fewer of them than placeholders are no part of a prompt (RLD217).
+    when=lambda case, event: _more_than_placeholders(event),
     says="an image was split between scheduler steps: {parts} multimodal tokens for {placeholders} placeholders",
     fixes=lambda case, event, words: (
         _off(event),

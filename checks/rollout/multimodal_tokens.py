@@ -25,6 +25,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, NotApplicable, Reach, Severity, cite, plan_of
@@ -177,20 +178,37 @@ for _kind in ("image", "video"):
     )
 
 
-def _a_few_too_many(case: Case, event: LogEvent) -> Mapping[str, str] | None:
+# What sampling adds to a dialogue is no more.
+_A_FEW = 16
+
+
+def _too_many(event: LogEvent, least: int, most: float) -> Mapping[str, str] | None:
     """``Attempted to assign 9 multimodal tokens to 10 placeholders``; fewer placeholders than tokens are a prompt that
     chunked prefill split (RLD201)."""
     counts = event.search(r"(?:= |assign )(?P<tokens>\d+) multimodal tokens to (?P<places>\d+) placeholders")
-    few = counts is not None and 0 < int(counts["places"]) - int(counts["tokens"]) <= 16
-    return counts.groupdict() if counts is not None and few else None
+    fits = counts is not None and least <= int(counts["places"]) - int(counts["tokens"]) <= most
+    return counts.groupdict() if counts is not None and fits else None
 
 
 check.signature(
     "multimodal tokens to ",
-    when=_a_few_too_many,
+    when=lambda case, event: _too_many(event, 1, _A_FEW),
     says="{places} placeholders for {tokens} multimodal tokens: image or video tokens were sampled into an answer that "
     "is prompted again",
     fixes=(_FORBID, _KEEP_WHOLE, _SMALLER),
+)
+check.signature(
+    "multimodal tokens to ",
+    when=lambda case, event: _too_many(event, _A_FEW + 1, math.inf),
+    says="{places} placeholders for {tokens} multimodal tokens: the prompt was written for images of another size than "
+    "the engine's processor makes of them",
+    fixes=(
+        Fix(
+            title="let the processor of the trainer and of the engine use the same max_pixels and min_pixels "
+            "(mm_processor_kwargs), and one release of transformers"
+        ),
+    ),
+    url="https://github.com/StarsfieldAI/R1-V/issues/133",
 )
 
 

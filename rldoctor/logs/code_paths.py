@@ -18,7 +18,7 @@ _TRAINERS = frozenset(module for framework in trainers() for module in framework
 # Trainers that no dialect reads.
 _OTHERS = (
     "agentlightning|coati|colossalai|cosmos_rl|dschat|llamafactory|llmtuner|lmflow|miles|nemo_aligner|nemo_automodel|"
-    "open_instruct|realhf|rlinf|rllm|trinity|trlx|xtuner"
+    "oat|open_instruct|realhf|rlinf|rllm|trinity|trlx|xtuner"
 )
 # What engines and trainers are made of, in checkouts of its own: devices' plugins, kernels, bridges, transports.
 _PARTS = (

@@ -76,7 +76,7 @@ class Reader:
         self._more = more
         self.secrets.learn(block.data)
         self._block(block, self.table.find(block.data))
-        self.tail = (self.tail + block.data)[-TAIL:]
+        self.tail = ((b"" if len(block.data) >= TAIL else self.tail) + block.data[-TAIL:])[-TAIL:]
 
     def so_far(self) -> FileRecord:
         """The record as if the log ended here; more blocks may follow."""

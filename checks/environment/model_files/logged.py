@@ -345,3 +345,15 @@ check.signature(
     ),
     url="https://huggingface.co/docs/transformers/pad_truncation",
 )
+# transformers/models/*/modeling_*.py, ForSequenceClassification: it reads the model's configuration alone.
+check.signature(
+    "Cannot handle batch sizes > 1 if no padding token is defined",
+    exception="ValueError",
+    says="the configuration of the model that scores names no padding token, and sequences of several lengths are to "
+    "be scored together",
+    fixes=(
+        Fix(title="name it in the model's configuration, too: model.config.pad_token_id = tokenizer.pad_token_id"),
+        Fix(title='or write "pad_token_id" into its config.json'),
+    ),
+    url="https://huggingface.co/docs/transformers/pad_truncation",
+)

@@ -93,3 +93,11 @@ def test_gloos_ranks_do_not_reach_each_other() -> None:
     text = "Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"
     found = logged(check, raised("RuntimeError", text, "torch/distributed/distributed_c10d.py _new_group"))
     assert "export GLOO_SOCKET_IFNAME=eth0" in found.fixes[0].commands
+
+
+def test_an_ascend_group_that_is_refused() -> None:
+    # https://github.com/vllm-project/vllm-ascend/issues/3162
+    where = "/srv/trl/trl/extras/vllm_client.py init_communicator"
+    assert "HCCL_E_INTERNAL" in logged(check, raised("RuntimeError", "HCCL error: HCCL_E_INTERNAL", where)).message
+    later = raised("RuntimeError", "HCCL error: HCCL_E_INTERNAL", "/srv/run.py all_reduce")
+    assert findings(check, later) == []

@@ -175,3 +175,10 @@ def test_tasks_that_nothing_tells_their_rank(command: str, source: str, tmp_path
 def test_tasks_that_are_told_their_rank(command: str, script: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(script)
     assert not LaunchFile(tmp_path, f"{TASKS}{command}\n", VERSIONS, gpus=4).findings(check)
+
+
+def test_an_environment_that_no_launcher_made() -> None:
+    # https://github.com/guoyww/AnimateDiff/issues/306
+    where = "/usr/lib/python3.10/os.py __getitem__"
+    assert "asks its environment for RANK" in logged(check, raised("KeyError", "'RANK'", where)).message
+    assert findings(check, raised("KeyError", "'RANKING'", "/home/user/rl/reward.py score")) == []

@@ -113,3 +113,11 @@ def test_a_log_of_a_full_disk() -> None:
     assert "/tmp/ray/session_1/x" in finding(check, raised("OSError", full)).message
     save = "/opt/venv/lib/python3.11/site-packages/torch/serialization.py save"
     assert findings(check, raised("OSError", full, save)) == []  # RLD610
+
+
+def test_a_thread_that_c_plus_plus_could_not_start() -> None:
+    # https://github.com/hiyouga/EasyR1/issues/52
+    thrown = "terminate called after throwing an instance of 'boost::wrapexcept<boost::system::system_error>'\n"
+    text = thrown + "  what():  {}: Resource temporarily unavailable [system:11]\n"
+    assert [found.code for found in triage_text(text.format("thread"), [check]).findings] == ["RLD114"]
+    assert triage_text(text.format("socket"), [check]).findings == ()

@@ -296,3 +296,8 @@ def test_a_reward_model_without_its_head() -> None:
     found = finding(check, raised("AssertionError", "Reward model is not correctly loaded.", where))
     assert "value head" in found.message
     assert findings(check, "Reward model is not correctly loaded? It is: loaded.\n") == []
+
+
+def test_a_model_that_scores_without_a_padding_token() -> None:
+    said = "Cannot handle batch sizes > 1 if no padding token is defined."
+    assert "pad_token_id" in finding(check, raised("ValueError", said)).fixes[0].title

@@ -118,3 +118,8 @@ def test_a_state_without_what_this_release_loads() -> None:
 def test_a_key_that_no_checkpoint_was_asked_for(place: str) -> None:
     assert findings(check, raised("KeyError", "'optimizer'", place)) == []
     assert findings(check, "KeyError: 'answer'\n") == []
+
+
+def test_a_decorator_of_another_name_loads_nothing() -> None:
+    where = "/opt/venv/lib/python3.10/site-packages/ray/util/tracing/tracing_helper.py _resume_span"
+    assert findings(check, raised("KeyError", "'messages'", where)) == []

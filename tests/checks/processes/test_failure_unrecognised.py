@@ -232,3 +232,33 @@ def test_what_to_search_for_has_no_half_of_a_bracket(message: str, phrase: str) 
     frame = '  File "/e/lib/python3.12/site-packages/acme/core.py", line 3, in step\n    go()'
     report = triage_text(f"Traceback (most recent call last):\n{frame}\nRuntimeError: {message}\n")
     assert f'"{phrase}"' in report.findings[0].fixes[-1].title
+
+
+@pytest.mark.parametrize(
+    ("said", "searched"),
+    [
+        (
+            "AttributeError: 'EngineX' object has no attribute 'mp_group'",
+            "AttributeError \"'EngineX' object has no attribute 'mp_group'\", raised by step of acme",
+        ),
+        (
+            "IndexError: list index out of range",
+            'IndexError "list index out of range", raised by step of acme at "self.parts[0].go()"',
+        ),
+        (
+            "RuntimeError: weights should have three dimensions```",
+            'RuntimeError "weights should have three dimensions"',
+        ),
+    ],
+)
+def test_what_to_search_for_is_whole_and_names_the_line_where_words_say_little(said: str, searched: str) -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/acme/core.py", line 3, in step\n    self.parts[0].go()'
+    report = triage_text(f"Traceback (most recent call last):\n{frame}\n{said}\n")
+    assert f"search for {searched}" in report.findings[0].fixes[-1].title
+
+
+def test_what_was_none_is_named() -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/acme/core.py", line 3, in step\n    n = self.size // groups'
+    said = "TypeError: unsupported operand type(s) for //: 'NoneType' and 'int'"
+    report = triage_text(f"Traceback (most recent call last):\n{frame}\n{said}\n")
+    assert "(`self.size` was None)" in report.findings[0].message

@@ -88,3 +88,11 @@ def test_position_ids_that_run_out_of_grids() -> None:
     (finding,) = found(check, text)
     assert "more placeholders" in finding.message
     assert found(check, traceback("StopIteration", "torch/utils/data.py __next__", code="next(loader)")) == []
+
+
+def test_images_of_another_size_than_the_prompt_was_written_for() -> None:
+    # https://github.com/StarsfieldAI/R1-V/issues/133
+    said = "ValueError: Attempted to assign 308 + 104 + 520 = 932 multimodal tokens to 1159 placeholders\n"
+    report = triage_text(said)
+    assert [found.code for found in report.findings] == ["RLD217"]
+    assert "1159 placeholders for 932" in report.findings[0].message
