@@ -27,14 +27,21 @@ def nothing_failed_before(case: Case, event: LogEvent) -> bool:
     if any(0 < one.code < _BY_SIGNAL for one in left):
         return False
     # An exception that says itself what ended the run is no failure before that.
-    if root is None or (event.exception is root and event.literal in root.message.partition("\n")[0]):
+    if root is None or (event.outside and root.line == event.number and root.source == event.source):
+        return True
+    if event.exception is root and event.literal in root.message.partition("\n")[0]:
         return True
     return "Signal" in root.type or (root.source == event.source and root.line > event.number)
 
 
+def was_sound(case: Case, event: LogEvent) -> bool:
+    """Whether nothing had failed, and the trainer not said its last words: what is left then is ended, too."""
+    return not event.outlived and nothing_failed_before(case, event)
+
+
 def cut_short(case: Case, event: LogEvent) -> bool:
     """Whether the run was sound and had not come to its end: behind that, servers and machines are taken down too."""
-    return unfinished(case, event) and not event.outlived and nothing_failed_before(case, event)
+    return unfinished(case, event) and was_sound(case, event)
 
 
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:

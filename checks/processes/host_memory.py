@@ -30,10 +30,12 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
 
+from ..observed.causes import Why
 from ..observed.endings import cut_short
+from ..observed.outside import is_of_a_tool
 from ..observed.rollout import describe
 from ..observed.soak import DEVICE, HOST, reach, soaked, trend
-from ..observed.states import MEMORY, is_of_a_tool, tells
+from ..observed.states import FORMS, tells
 
 check = Check(
     "RLD604",
@@ -201,12 +203,13 @@ check.signature(
     fixes=(_LESS, _MORE),
 )
 check.signature(
-    *MEMORY.literals,
-    when=tells(MEMORY),
+    *FORMS,
+    when=tells(Why.MEMORY),
     says="whoever runs the job ended it, or a process of it, at a limit of host memory: {line}",
     fixes=(_LESS, _MORE),
     silent=True,
     general=True,
+    behind=True,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.logs.nothing import was_none
+from rldoctor.logs.outside import is_signed
 from rldoctor.model import Incident
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "LoggedException",
     "Origin",
     "is_installed",
+    "is_signed",
     "is_users",
     "package_of",
     "was_none",

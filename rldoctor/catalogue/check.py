@@ -186,6 +186,7 @@ class Check:
         severity: Weight = Severity.ERROR,
         silent: bool = False,
         general: bool = False,
+        behind: bool = False,
         url: str | None = None,
     ) -> Signature:
         """Declares how a log shows the pattern: one of ``literals`` in a line, and a finding that ``says`` what it is.
@@ -200,7 +201,8 @@ class Check:
         known and within (``{"trl": "<0.18"}``), ``unless`` texts that rule the pattern out, ``when`` a function that
         must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words;
         ``severity`` is one, or a function of the event. What is ``general`` (words that many systems share) comes after
-        what another signature of the check says of the same weight.
+        what another signature of the check says of the same weight. What judges ``behind`` the run, too, is also asked
+        about lines without a literal, which others than the run wrote when it was over (:attr:`LogEvent.outside`).
 
         Raises :class:`ValueError` for a literal that cannot be searched, or a word that nothing supplies."""
         self._searchable(literals)
@@ -225,7 +227,7 @@ class Check:
                 severity = row.severity if isinstance(row.severity, Severity) else row.severity(event)
                 yield self.finding(said[0], severity=severity, fixes=said[1], url=row.url)
 
-        declared = Signature(literals, judge, role, tuple(unless), silent, general, row)
+        declared = Signature(literals, judge, role, tuple(unless), silent, general, behind, row)
         self.signatures.append(declared)
         return declared
 

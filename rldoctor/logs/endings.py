@@ -38,9 +38,11 @@ _MOST_SUSPECTS = 3
 _RECORDS = 3
 # A trainer's own bar has no title, or one of these; others count shards, graphs and prompts.
 _TRAINERS_BAR = expression(
-    r"\s*(?:(?:Training Progress|Train\w*|Epochs?|Episodes?|Steps?|Iterations?|Global step)\b[^|%]{0,60}?:? *)?"
+    r"\s*(?P<title>(?:(?:Training Progress|Train\w*|Epochs?|Episodes?|Steps?|Iterations?|Global step)\b"
+    r"[^|%]{0,60}?:? *)?)"
     r"\d+%\|[^|]{0,300}\| *(?P<at>\d{1,12})/(?P<of>\d{1,12}) \["
 )
+_DIGITS = expression(r"\d+")
 # The titles of bars that move before a run has begun.
 _STARTS = expression(
     r"(?i:\b(?:load|shard|weight|captur|compil|fetch|download|upload|token|map\b|filter|preprocess|split|cudagraph|warm))"
@@ -159,12 +161,17 @@ def _has(pieces: Sequence[Slice], words: re.Pattern[str]) -> bool:
 def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
     """The last step that the end of the logs shows, and how many there are to be."""
     at = of = None
+    bars: dict[str, tuple[int, int]] = {}
     for _, _, line in _lines(pieces):
-        for match in (_TRAINERS_BAR.match(line.text), _COUNTED.search(line.text, 0, 400)):
-            if match is not None:
-                parts = match.groupdict()
-                at = next((int(parts[name]) for name in ("at", "step", "alone") if parts.get(name)), at)
-                of = next((int(parts[name]) for name in ("of", "steps") if parts.get(name)), of)
+        bar, counted = _TRAINERS_BAR.match(line.text), _COUNTED.search(line.text, 0, 400)
+        if bar is not None:
+            bars[_DIGITS.sub("", bar["title"])] = (int(bar["at"]), int(bar["of"]))
+            # Of bars within bars the one that has farthest to go is the run's: an epoch's is full at each of its ends.
+            at, of = min(bars.values(), key=lambda one: one[0] / max(1, one[1]))
+        if counted is not None:
+            parts = counted.groupdict()
+            at = next((int(parts[name]) for name in ("at", "step", "alone") if parts.get(name)), at)
+            of = next((int(parts[name]) for name in ("of", "steps") if parts.get(name)), of)
     return at, of
 
 

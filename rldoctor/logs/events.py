@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from rldoctor.catalogue.check import Check, Signature
 from rldoctor.logs.fatality import Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
+from rldoctor.logs.outside import of_others
 from rldoctor.logs.quoting import is_document
-from rldoctor.logs.record import RawEvent
+from rldoctor.logs.record import AROUND_KEPT, LINE_KEPT, RawEvent
 from rldoctor.logs.runs import Slice
 from rldoctor.logs.slip import is_a_slip
 from rldoctor.logs.standing import facts
@@ -29,6 +30,8 @@ _ADVICE = re.compile(
 _AHEAD = re.compile(r"\s*TERM_[A-Z_]+: ")
 # Of one literal, so many different lines are judged.
 _MOST_EVENTS = 24
+# Of what others wrote the last lines are judged, each with so many beside it.
+_MOST_BEHIND, _AROUND = 60, 12
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,21 @@ def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verd
                 found += [
                     Asked(c, s, event, _refusal(s, group, event, run), s.silent and survived) for c, s in use.signatures
                 ]
+    if table.behind:
+        for event in _of_others(pieces, run):
+            found += [Asked(c, s, event) for c, s in table.behind]
     return found
+
+
+def _of_others(pieces: Sequence[Slice], run: LogRun) -> Iterator[LogEvent]:
+    """What others than the run wrote at the end of the logs, line by line."""
+    for piece in pieces:
+        said = list(of_others(piece))[-_MOST_BEHIND:]
+        for at, (number, line) in enumerate(said):
+            raw = RawEvent(-1, line.text, number, line.origin, line.time, line.level)
+            raw.before = tuple(one.text[:AROUND_KEPT] for _, one in said[max(0, at - _AROUND) : at])
+            raw.after = [one.text[:AROUND_KEPT] for _, one in said[at + 1 : at + 1 + _AROUND]]
+            yield _event(_Group(raw, piece, None, False, False, 1, number), line.text[:LINE_KEPT], run, outside=True)
 
 
 def _groups(
@@ -106,7 +123,7 @@ def _groups(
     return sorted(groups.values(), key=lambda g: (not g.fatal, g.handled, g.event.number))
 
 
-def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
+def _event(group: _Group, literal: str, run: LogRun, outside: bool = False) -> LogEvent:
     raw, record = group.event, group.piece.record
     # Scripts say "done" behind a failure too.
     end = record.last_word if run.incident.kind == "crashed" else record.done
@@ -117,6 +134,7 @@ def _event(group: _Group, literal: str, run: LogRun) -> LogEvent:
         ranks=tuple(group.ranks),
         finished=raw.number < end <= group.piece.last,
         outlived=_had_ended(group),
+        outside=outside,
         run=run,
     )
 

@@ -101,7 +101,7 @@ PLACES: tuple[Reveal, ...] = (
 )
 # What stands for a node's name: a word with letters and digits, or of several parts.
 _NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
-_OF_A_MACHINE = r"(?:node|host|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
+_OF_A_MACHINE = r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
 # What else something happens on: rank-0, epoch-3, cuda-12.4, A100-SXM4-80GB.
 _NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie|\d+gb))"
 # Where a line that tells of an end names the node, and the attempt: what says most comes first.
@@ -114,14 +114,20 @@ _NODES = tuple(
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
         rf"(?i:\bip)(?:[:=] ?){_NAME}",
         rf"\bslot\w*@{_NAME}",
+        # Grid Engine's daemons.
+        rf"^[\d/]{{8,10}} [\d:]{{8}}\|[ \w]{{1,20}}\|{_NAME}\|[CEWNI]\|",
         rf"\bqueue \W?[\w.-]+@{_NAME}",
         rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{_NAME}",
         rf"\b[Cc]onnection to {_NAME} closed\b",
         rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
+        rf"(?i:\b(?:contact|connection|communication|heartbeat) (?:with|to|from) ){_NAME}",
+        rf"^(?:\[\w+\] )?{_NAME}:? (?:has |was |is |had )?(?:lost|went|crashed|rebooted|died|shut(?:ting)? down)\b",
         rf"{_NAME} \(rank \d+\)",
         rf"(?i:\bon {_NO_NODE}){_NAME}(?![\w.-])",
     )
 )
+# torchrun's agents are called after their host, a process and a number.
+_HOST_OF_AN_AGENT = expression(r"_\d{1,9}_\d{1,4}$")
 _ATTEMPT = expression(
     r"\b(?i:attempt|restart|retry|try)(?:[ :=#]{1,3}(?=\d+(?:/| of )\d)|[ _](?:count|number)[ :=#]{1,3})(\d{1,4})\b"
     # In a list of pods.
@@ -161,4 +167,4 @@ def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
     texts = [line[:1000] for line in lines]
     nodes = (found["node"] for text in texts for pattern in _NODES if (found := pattern.search(text)) is not None)
     attempts = (int(found[1] or found[2]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
-    return next(nodes, None), next(attempts, None)
+    return _HOST_OF_AN_AGENT.sub("", next(nodes, "")) or None, next(attempts, None)

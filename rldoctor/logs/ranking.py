@@ -72,8 +72,9 @@ def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple
         return whole[:2], item.general, whole
 
     best: dict[str, Found] = {}
+    known = {_place(item) for item in found if not item.general and item.finding.severity is Severity.ERROR}
     for item in sorted(found, key=within_code):
-        if item.role is Role.CONFIRMATION:
+        if item.role is Role.CONFIRMATION or (item.general and _place(item) in known - {None}):
             continue
         kept = best.get(item.code)
         best[item.code] = item if kept is None else _joined(kept, item)
@@ -82,6 +83,11 @@ def ranked(found: Sequence[Found], run: LogRun, precedence: Precedence) -> tuple
             best[item.code] = _joined(best[item.code], item)
     order = [item.code for item in sorted(best.values(), key=key)]
     return tuple(best[code].finding for code in _constrained(order, best, precedence))
+
+
+def _place(item: Found) -> tuple[str, int] | None:
+    """Where something was seen: of one line what is general says no more than what is not."""
+    return None if item.event is None else (item.event.source, item.event.number)
 
 
 _Key = tuple[int, int, int, float, int, int, int, str]

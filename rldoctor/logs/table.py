@@ -67,6 +67,7 @@ class Table:
     def __init__(self, checks: Iterable[Check]) -> None:
         self.uses: list[Use] = []
         self._index: dict[str, int] = {}
+        self.behind: list[tuple[Check, Signature]] = []
         for literal, anchor in _ANCHORS.items():
             self._use(literal).anchor = anchor
         for death in DEATHS:
@@ -85,6 +86,8 @@ class Table:
             self._use(literal).stage = stage
         for check in checks:
             for signature in check.signatures:
+                if signature.behind:
+                    self.behind.append((check, signature))
                 for literal in dict.fromkeys(signature.literals):
                     self._use(literal).signatures.append((check, signature))
         self.find: Find = finder([use.literal for use in self.uses])

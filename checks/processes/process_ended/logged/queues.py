@@ -59,6 +59,13 @@ _ended(
     url=_LSF,
 )
 _ended(
+    "> requested by user or administrator <",
+    pattern=r"Signal <(?P<signal>\w+)> requested by user or administrator <(?P<who>[^>]{1,80})>",
+    says="LSF ended the job: {who} sent it {signal}",
+    fixes=(RESUME,),
+    url=_LSF,
+)
+_ended(
     "=>> PBS: job killed: walltime ",
     pattern=r"walltime (?P<used>\d+) exceeded limit (?P<limit>\d+)",
     says="PBS ended the job at its time limit of {limit} s (walltime): nothing in the run is at fault",
@@ -100,6 +107,12 @@ _ended(
     "Exit_status = 271",
     "Exit_status=271",
     says="PBS ended the job by SIGTERM (exit status 271): somebody deleted it, or it was at its time limit",
+    fixes=_RECORDED,
+    url=_PBS,
+)
+_ended(
+    "exceeded some resource limit (walltime, mem",
+    says="PBS ended the job at a limit that it had asked for (walltime, mem), and does not say which",
     fixes=_RECORDED,
     url=_PBS,
 )

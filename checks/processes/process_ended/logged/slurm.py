@@ -6,7 +6,7 @@ from functools import partial
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import no_task_ended_before, nothing_failed_before, unfinished
+from ....observed.endings import no_task_ended_before, unfinished, was_sound
 from .. import check
 from ..fixes import RESUME
 
@@ -16,7 +16,7 @@ _SLURM = (
     r"(?: ON (?P<node>\S+) CANCELLED AT | CANCELLED AT .{10,80}\*\*\* on (?P<node_2>[\w.-]+))"
 )
 _CANCELLED = "https://slurm.schedmd.com/scancel.html"
-_ended = partial(check.signature, when=nothing_failed_before, silent=True)
+_ended = partial(check.signature, when=was_sound, silent=True)
 
 _ended(
     " DUE TO PREEMPTION",

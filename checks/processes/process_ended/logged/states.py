@@ -2,78 +2,81 @@
 
 from __future__ import annotations
 
-from functools import partial
+from rldoctor.api import Case, Fix, LogEvent, Role
 
-from rldoctor.api import Fix, Role
-
-from ....observed.states import AGAIN, CANCELLED, FAILED, IMAGE, MACHINE, NOT_READY, PREEMPTED, START, TIME, tells
+from ....observed.causes import Why
+from ....observed.states import FORMS, tells
 from .. import check
 from ..fixes import RESUME
 
 _NODES = "https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html"
 _JOBS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _SEE = Fix(title="see what the scheduler or the cloud recorded of the job and its machines")
-_general = partial(check.signature, silent=True, general=True)
+_counted_as_failed = tells(Why.FAILED)
 
-_counted_as_failed = tells(FAILED)
 
-for _why in (PREEMPTED, MACHINE):
-    _general(
-        *_why.literals,
-        when=tells(_why),
-        says="whoever runs the job took it, or a machine of it, away: {line}",
-        fixes=(RESUME, _SEE),
-        url=_NODES,
+def _failed_alone(case: Case, event: LogEvent) -> bool:
+    return _counted_as_failed(case, event) and not event.run.failures
+
+
+def _general(why: Why, says: str, *fixes: Fix, url: str = _JOBS, role: Role = Role.CAUSE) -> None:
+    check.signature(
+        *FORMS,
+        when=_failed_alone if why is Why.FAILED else tells(why),
+        says=f"{says}: {{line}}",
+        fixes=fixes,
+        url=url,
+        role=role,
+        silent=True,
+        general=True,
+        behind=True,
     )
+
+
+_general(Why.PREEMPTED, "whoever runs the job took it, or a machine of it, away", RESUME, _SEE, url=_NODES)
+_general(Why.MACHINE, "a machine of the job failed, or was taken out of service", RESUME, _SEE, url=_NODES)
+_general(Why.TIME, "whoever runs the job ended it at a time limit", RESUME, Fix(title="or give the job longer"))
 _general(
-    *TIME.literals,
-    when=tells(TIME),
-    says="whoever runs the job ended it at a time limit: {line}",
-    fixes=(RESUME, Fix(title="or give the job longer")),
-    url=_JOBS,
+    Why.QUOTA,
+    "whoever runs the job ended it for want of quota, credit or a valid credential",
+    Fix(title="have it raised or renewed, then submit the job again"),
+    RESUME,
 )
 _general(
-    *NOT_READY.literals,
-    when=tells(NOT_READY),
-    says="whoever runs the job found no place for all of it in time: {line}",
-    fixes=(Fix(title="ask for fewer or other machines, or wait for others' jobs to end"), _SEE),
-    url=_JOBS,
+    Why.PLACE,
+    "whoever runs the job found no place for all of it in time",
+    Fix(title="ask for fewer or other machines, or wait for others' jobs to end"),
+    _SEE,
 )
 _general(
-    *IMAGE.literals,
-    when=tells(IMAGE),
-    says="whoever runs the job cannot pull its image: {line}",
-    fixes=(Fix(title="correct the image's name and tag, or give the job the registry's credentials"),),
+    Why.IMAGE,
+    "whoever runs the job cannot pull its image",
+    Fix(title="correct the image's name and tag, or give the job the registry's credentials"),
     url="https://kubernetes.io/docs/concepts/containers/images/",
 )
 _general(
-    *START.literals,
-    when=tells(START),
-    says="whoever runs the job could not start it on a node: {line}",
-    fixes=(Fix(title="leave that node out, and report it"), _SEE),
-    url=_JOBS,
+    Why.START,
+    "whoever runs the job could not start it on a node",
+    Fix(title="leave that node out, and report it"),
+    _SEE,
 )
 _general(
-    *AGAIN.literals,
-    when=tells(AGAIN),
-    says="the job was started again as often as it may be, and failed each time: {line}",
-    fixes=(Fix(title="read the log of an attempt that failed: it has the cause"),),
+    Why.AGAIN,
+    "the job was started again as often as it may be, and failed each time",
+    Fix(title="read the log of an attempt that failed: it has the cause"),
     role=Role.CASCADE,
-    url=_JOBS,
 )
 _general(
-    *CANCELLED.literals,
-    when=tells(CANCELLED),
-    says="the job was ended from outside, by a person, a script or its scheduler: {line}",
-    fixes=(_SEE, RESUME),
+    Why.ASKED,
+    "the job was ended from outside, by a person, a script or its scheduler",
+    _SEE,
+    RESUME,
     role=Role.CASCADE,
-    url=_JOBS,
 )
 _general(
-    *FAILED.literals,
-    when=lambda case, event: _counted_as_failed(case, event) and not event.run.failures,
-    says="whoever runs the job counts it as failed, and does not say why: {line}",
-    fixes=(Fix(title="read the log of what failed: it has the cause"), _SEE),
+    Why.FAILED,
+    "whoever runs the job counts it as failed, and does not say why",
+    Fix(title="read the log of what failed: it has the cause"),
+    _SEE,
     role=Role.CASCADE,
-    url=_JOBS,
 )

@@ -1,0 +1,86 @@
+"""Why a run was ended, in the words of whoever did it."""
+
+from __future__ import annotations
+
+import pytest
+from rldoctor_checks.observed.causes import Why, cause, spelled
+from rldoctor_checks.observed.outside import ended
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("Job 90112 ran past the end of reservation maint-nov and was killed", Why.TIME),
+        (
+            "Your notebook was stopped because it exceeded the maximum allowed execution time of 43200 seconds.",
+            Why.TIME,
+        ),
+        ("Kernel of the notebook was shut down: 6-hour limit, time is up", Why.TIME),
+        ("Run 77 exceeded its max_run_duration_seconds of 86400 and was canceled by the service", Why.TIME),
+        ("Container killed: it used more memory than its limit of 256 GiB", Why.MEMORY),
+        ("Notebook killed: out of memory", Why.MEMORY),
+        ("Pod 8x1kq2 has been stopped: your account balance is too low", Why.QUOTA),
+        ("Runtime disconnected: you have run out of compute units", Why.QUOTA),
+        ("Job ended: the licence of the solver expired", Why.QUOTA),
+        ("Instance 7781232 was outbid and has been stopped.", Why.PREEMPTED),
+        ("grpo-worker-3 was evicted to make room for a pod with priority class production", Why.PREEMPTED),
+        ("AWS takes the spot instance i-0ff back, shutdown in 120 s", Why.PREEMPTED),
+        ("Node g1a2b3 is being rebooted by the fleet controller; pod evicted", Why.MACHINE),
+        ("Pod 8x1kq2 exited: the host machine is undergoing emergency maintenance", Why.MACHINE),
+        ("Message from root: chiller failure in hall B, all nodes are being powered off now", Why.MACHINE),
+        ("dgx05: shutting down because the GPU temperature crossed its critical threshold", Why.MACHINE),
+        ("Workload grpo-llama requeued: no capacity for 8 of its 16 pods", Why.PLACE),
+        ("Managed job 7 (grpo) was cancelled by the user.", Why.ASKED),
+        ("Message from admin: I killed your run, it was hammering the metadata server", Why.ASKED),
+        ("Nov 20 21:14:02 gpu01 systemd[1]: Stopping grpo.service - GRPO training...", Why.ASKED),
+        ("container stop 8f3a (image=rl:1, name=grpo)", Why.ASKED),
+    ],
+)
+def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
+    assert ended(line) is why
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # What a run does with its own.
+        "code sandbox pod sb-71 was evicted, a new one is started",
+        "environment worker 4 terminated after 200 turns",
+        "vLLM instance 2 was stopped for maintenance of its weights",
+        "session expired, logging in again",
+        "agent 7 was killed by agent 3 in match 12",
+        "prefetch process exited (dataset exhausted), restarting at epoch 2",
+        "old checkpoint step_10 deleted (limit of 3 reached)",
+        "CUDA out of memory in the container, job killed",
+        # Advice, policies, announcements, questions, what is over.
+        "if the instance is reclaimed the run resumes from /ckpt/last",
+        "note: jobs on this cluster are killed after 24 hours",
+        "motd: maintenance on Dec 1, all nodes will be down",
+        "preemption-safe checkpointing is on (every 600 s)",
+        "The job was killed yesterday; this one starts from step 300",
+        "was my job preempted because the node failed?",
+        "trap 'echo job was preempted' USR1",
+        '"OOMKilled": false,',
+        # Inventories.
+        "gpu-07     drained   GPU 3 failed its health check",
+        "node-b     NotReady,SchedulingDisabled   worker   31d",
+    ],
+)
+def test_what_tells_of_no_end_of_a_job(line: str) -> None:
+    assert ended(line) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        ("DeadlineExceeded", Why.TIME),
+        ("NODE_FAIL", Why.MACHINE),
+        ("EvictedDueToPodsReadyTimeout", Why.PLACE),
+        ("OOMKilled", Why.MEMORY),
+        ("JOB_STATE_CANCELLED", Why.ASKED),
+        ("MPIJobFailed", Why.FAILED),
+        ("COMPLETED", None),
+    ],
+)
+def test_a_reason_in_a_field(reason: str, why: Why | None) -> None:
+    assert cause(spelled(reason)) is why
