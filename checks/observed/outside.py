@@ -70,13 +70,18 @@ _PLAIN = re.compile(
 )
 # A row of several columns is an inventory's.
 _COLUMNS = re.compile(r"\S {3,}\S|\S {2,}\S.* {2,}\S")
-# What a run does with its rollouts, its engine or its tools; a job may be named after them: grpo-rollout.
-_OF_A_ROLLOUT = re.compile(
+# What a run does with its rollouts, or their tools; a job may be named after them: grpo-rollout.
+_OF_A_TOOL = re.compile(
     r"(?<![\w./-])(?:rollouts?(?! (?:node|host|machine|pod))|sandbox\w*|reward\w*|trajector\w+|episodes?"
-    r"|env(?:ironment)?s?|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?|samples?|prompts?|completions?"
-    r"|responses?|(?<!on )(?<!at )(?<!user )(?<!admin )requests?|agent loop|judge\w*|verif\w+|grader|browser"
-    r"|data ?loader|shards?|benchmark|curriculum|profiler|kv|blocks?|threads?|sequences?|cache|lora|adapter|graph|tree"
-    r"|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?)(?![\w/-])|\bswe(?:[-_]?bench)?[-_]",
+    r"|env(?:ironment)?s?|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?)(?![\w/-])|\bswe(?:[-_]?bench)?[-_]",
+    re.IGNORECASE,
+)
+# And with its engine and its data.
+_OF_THE_RUN = re.compile(
+    r"(?<![\w./-])(?:samples?|prompts?|completions?|responses?|(?<!on )(?<!at )(?<!its )(?<!user )(?<!admin )requests?"
+    r"|agent loop|judge\w*|verif\w+|grader|browser|data ?loader|shards?|benchmark|curriculum|profiler|kv|blocks?"
+    r"|threads?|sequences?|cache|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?)"
+    r"(?![\w/-])",
     re.IGNORECASE,
 )
 # Advice, a policy, what may come, what went on, what was long ago, who asks, a search that gives its trials up.
@@ -97,14 +102,14 @@ _LONGEST = 600
 
 def is_of_a_tool(line: str) -> bool:
     """Whether a line speaks of what a rollout runs (a sandbox, a tool, an environment), and not of the job."""
-    return _OF_A_ROLLOUT.search(line, 0, 1000) is not None
+    return _OF_A_TOOL.search(line, 0, 1000) is not None
 
 
 @lru_cache(maxsize=256)
 def ended(line: str) -> Why | None:
     """Why, as a line that others wrote tells, a run was ended; None where it tells of no end."""
     line = line[:_LONGEST]
-    if _OTHERWISE.search(line) or _OF_A_ROLLOUT.search(line):
+    if any(other.search(line) for other in (_OTHERWISE, _OF_A_TOOL, _OF_THE_RUN)):
         return None
     words = spelled(line).strip()
     begun = is_signed(line) or _LEADS.match(words) is not None
