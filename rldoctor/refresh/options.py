@@ -34,6 +34,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None], f
     target = file_of(package) if folder is None else folder / f"{package}.json"
     old = json.loads(target.read_text("utf-8")) if target.exists() else {"versions": [], "groups": {}}
     content = table(package, read, datetime.date.today().isoformat())
+    target.parent.mkdir(exist_ok=True)  # a new framework has no table yet
     target.write_text(rendered(content), "utf-8")
     return list(_changes(old, content))
 

@@ -64,9 +64,9 @@ def served(serve: Serve) -> Served:
 
 def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
     published = Publications(tmp_path / "cache", served.index)
-    said: list[str] = []
-    assert options.refresh("trl", published, said.append, tmp_path) == ["3 new releases, 0.14.0 to 0.16.0"]
-    text = (tmp_path / "trl.json").read_text()
+    folder, said = tmp_path / "of a new framework", list[str]()
+    assert options.refresh("trl", published, said.append, folder) == ["3 new releases, 0.14.0 to 0.16.0"]
+    text = (folder / "trl.json").read_text()
     table = OptionTable("trl", msgspec.json.decode(text))
     assert table.versions == ["0.14.0", "0.15.0", "0.16.0"]
     content = msgspec.json.decode(text)["groups"]["GRPOConfig"]
@@ -77,9 +77,9 @@ def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
     assert said == ["trl 0.18.0: no options found, left out"]
     assert served.sent < 2_500_000  # of the weights at most the block behind which the wheel's directory lies
     served.sent = 0
-    assert options.refresh("trl", published, said.append, tmp_path) == []
+    assert options.refresh("trl", published, said.append, folder) == []
     assert served.sent < 2_000  # the second time only the list of files is asked for
-    assert (tmp_path / "trl.json").read_text() == text
+    assert (folder / "trl.json").read_text() == text
 
 
 def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Path) -> None:
