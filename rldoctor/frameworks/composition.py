@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rldoctor.errors import InputError
 from rldoctor.formats.hydra.composer import Composer, ConfigFile, Part
 from rldoctor.formats.hydra.grammar import Override
 from rldoctor.formats.native import Native
@@ -15,13 +17,16 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.plan.model import Form, Note
 from rldoctor.records import dataclass
 
+if TYPE_CHECKING:
+    from rldoctor.formats.python.reader import PythonFile
+
 
 def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> list[Native]:
     """The settings of a launch in order of precedence: those of the configuration that ``--config-path`` and
     ``--config-name`` (``-cp``, ``-cn``) or the script's ``@hydra.main`` name, then the overrides that are values. Empty
     of the former where no file is at hand. ``ships`` says whether the framework itself has a file of that name, whose
     values are its defaults; any other file that is not found leaves a gap, which the launch notes."""
-    search = _Search.of(launch, arguments)
+    search = _Search.of(launch, arguments, ships)
     values = [native for native in arguments.natives if native.form is Form.OVERRIDE]
     if search.name is None and not search.folders:
         return values
@@ -71,16 +76,19 @@ class _Search:
     name: str | None
 
     @staticmethod
-    def of(launch: Launch, arguments: Arguments) -> _Search:
+    def of(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> _Search:
         """What the command line says, else what the script's decorator does."""
         path, name = _text(arguments, "config_path", "cp"), _text(arguments, "config_name", "cn")
         more = _text(arguments, "config_dir", "cd")
-        call = next(iter(launch.python.calls("hydra.main")), None) if launch.python is not None else None
-        if call is not None and launch.python is not None:
+        script = launch.python or _module(launch)
+        call = next(iter(script.calls("hydra.main")), None) if script is not None else None
+        if call is not None and script is not None:
             own, of_call = call.keywords.get("config_path"), call.keywords.get("config_name")
-            name = name or (of_call if isinstance(of_call, str) else None)
-            if path is None and isinstance(own, str):
-                path = str(PurePosixPath(launch.python.source.file).parent / own)
+            # What the framework's own main takes is its defaults.
+            if launch.python is not None or not (isinstance(of_call, str) and ships(of_call.removesuffix(".yaml"))):
+                name = name or (of_call if isinstance(of_call, str) else None)
+                if path is None and isinstance(own, str):
+                    path = str(PurePosixPath(script.source.file).parent / own)
         folders = [_relative(folder) for folder in (path, more) if folder is not None]
         if path is not None and not path.startswith("/") and launch.entry.endswith(".py"):
             # initialize(config_path=...) looks beside the script that calls it.
@@ -113,6 +121,19 @@ class _Search:
 
     def has_group(self, path: str) -> bool:
         return any(self.launch.files.has_folder(f"{folder}/{path}" if folder else path) for folder in self.folders)
+
+
+def _module(launch: Launch) -> PythonFile | None:
+    """The script behind ``python -m NAME``, where it is at hand."""
+    from rldoctor.formats.python.reader import read_python
+
+    if not re.fullmatch(r"\w+(\.\w+)+", launch.entry) or launch.entry.endswith(".py"):
+        return None
+    try:
+        source = launch.files.open(launch.entry.replace(".", "/") + ".py")
+        return read_python(source) if source is not None else None
+    except InputError:
+        return None
 
 
 def _text(arguments: Arguments, *keys: str) -> str | None:

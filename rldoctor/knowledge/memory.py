@@ -206,6 +206,10 @@ class Training:
     critic_optimizer: bool = False
 
 
+# How a trainer may spread its states: of these :func:`states` knows what a device keeps.
+STRATEGIES = frozenset({"single", "dataparallel", "ddp", "deepspeed", "fsdp", "fsdp2", "megatron"})
+
+
 @dataclass(frozen=True)
 class States:
     """Bytes on one device: the trained model's weights, gradients and optimizer states, the reference model, and what

@@ -146,6 +146,8 @@ def training(case: Case) -> memory.Training:
         strategy = "single"
     if not ranks or strategy is None:
         raise NotChecked("how the trainer spreads its states over devices is not known")
+    if strategy not in memory.STRATEGIES:
+        raise NotChecked(f"how {strategy} spreads the trainer's states over devices is not known")
     stage = plan.value("trainer.zero_stage")
     if strategy == "deepspeed" and stage is None:
         raise NotChecked("the ZeRO stage is not known")

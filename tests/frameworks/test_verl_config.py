@@ -158,3 +158,20 @@ def test_what_vllms_server_is_not_reported_concerns_no_other_engine(launches: La
     (vllm,) = launches({"run.sh": f"{text}vllm\n"}, verl="0.7.1")
     (other,) = launches({"run.sh": f"{text}sglang\n"}, verl="0.7.1")
     assert [option.ignored for option in vllm.unknown] == [True] and other.unknown == ()
+
+
+def test_a_main_of_ones_own_takes_its_own_configuration(launches: Launches) -> None:
+    main = '@hydra.main(config_path="config", config_name="{}", version_base=None)\ndef main(config):\n    pass\n'
+    files = {
+        "run.sh": f"python3 -m recipe.mine.main {ROLLOUT}.name=vllm\n",
+        "recipe/mine/main.py": "import hydra\n\n\n" + main.format("mine"),
+        "recipe/mine/config/mine.yaml": "defaults: [ppo_trainer, _self_]\ndata: {max_response_length: 96}\n",
+        "recipe/mine/config/ppo_trainer.yaml": "data: {max_prompt_length: 32}\n",
+    }
+    (plan,) = launches(files, verl="0.6.1")
+    assert (plan.value("lengths.prompt"), plan.value("lengths.response")) == (32, 96)
+    # What verl's own main takes is no configuration of the launch, but its defaults.
+    files["recipe/mine/main.py"] = "import hydra\n\n\n" + main.format("ppo_trainer")
+    (plan,) = launches(files, verl="0.6.1")
+    setting = plan.get("lengths.prompt")
+    assert setting is not None and (setting.source.value, setting.value) == ("default", 512)

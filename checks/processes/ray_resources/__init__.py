@@ -84,8 +84,10 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
         yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
         return
     there, _ = nodes_there(case, plan)
-    if there is None:
-        there = 1 if nodes == 1 and plan.value("ray.address") is None else None
+    if there is None and nodes == 1 and plan.value("ray.address") is None:
+        # Engines with nodes of their own may stand on others than the trainer's.
+        apart = plan.value("placement.mode") != "colocate" and plan.value("placement.engine_nodes")
+        there = 1 if not apart or (needed and needed <= len(seen)) else None
     if there is None:
         raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
     total = sum(shapes) if shapes else there * len(seen)

@@ -97,6 +97,10 @@ _BATCH: dict[str, str | Rule] = {
 }
 
 _MEGATRON = f"{_ACTOR}.megatron"
+# MindSpeed's engine has Megatron's own names for them.
+_SPREAD = (
+    ("tensor_model", "tensor"), ("pipeline_model", "pipeline"), ("context", "context"), ("expert_model", "expert"),
+)  # fmt: skip
 _TRAINER: dict[str, str | Rule] = {
     f"{_MODEL}.path": "model.path",
     f"{_MODEL}.tokenizer_path": Rule("model.tokenizer", spelled=False),
@@ -144,6 +148,7 @@ _TRAINER: dict[str, str | Rule] = {
     f"{_ACTOR}.veomni.fsdp_size": Rule("parallel.fsdp", spelled=False),
     f"{_ACTOR}.veomni.expert_parallel_size": Rule("parallel.expert", spelled=False),
     f"{_ACTOR}.veomni.ulysses_parallel_size": Rule("parallel.sequence", spelled=False),
+    **{f"{_ACTOR}.mindspeed.{kind}_parallel_size": Rule(f"parallel.{short}", spelled=False) for kind, short in _SPREAD},
     f"{_REF}.veomni.param_offload": Rule("trainer.reference_offload", spelled=False),
     f"{_REF}.megatron.tensor_model_parallel_size": "parallel.reference_tensor",
     f"{_REF}.megatron.pipeline_model_parallel_size": "parallel.reference_pipeline",

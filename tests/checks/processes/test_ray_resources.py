@@ -64,6 +64,15 @@ def test_more_devices_than_the_cluster_has() -> None:
     assert launches.judged(check, "verl", gpus=8, **two).outcome is Outcome.NOT_CHECKED
 
 
+def test_engines_with_nodes_of_their_own_may_stand_on_others() -> None:
+    apart = {**VERL, "placement__gpus_per_node": 8, "placement__engine_nodes": 1, "placement__mode": "async"}
+    two = {**apart, "ray__gpus_needed": 16}
+    assert launches.judged(check, "verl", gpus=8, **two).outcome is Outcome.NOT_CHECKED
+    assert "the cluster has 8" in launches.finding(check, "verl", gpus=8, nodes=1, **two).message
+    one = {**apart, "placement__gpus_per_node": 4, "ray__gpus_needed": 8}
+    assert launches.judged(check, "verl", gpus=8, **one).outcome is Outcome.PASS
+
+
 def test_more_devices_than_a_node_has() -> None:
     sixteen = {**VERL, "placement__gpus_per_node": 16, "ray__gpus_needed": 16}
     assert (

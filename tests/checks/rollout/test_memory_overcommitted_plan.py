@@ -295,3 +295,11 @@ def test_two_runs_of_one_file_on_the_same_devices(
     text = before + RUN.format(**{**usual, **first}) + RUN.format(**{**usual, **second}) + "wait\n"
     found = LaunchFile(tmp_path, text, {"vllm": "0.11.0", "verl": "0.6.1"}).findings(check)
     assert any("takes 0.6 of device 0, and this one wants 0.6" in f.message for f in found) == fires
+
+
+@pytest.mark.parametrize("strategy", ["mindspeed", "veomni", "torchtitan"])
+def test_a_strategy_that_spreads_states_in_a_way_of_its_own(strategy: str) -> None:
+    whole = {**COLOCATED, "trainer__strategy": strategy, "engine__gpu_memory_utilization": 0.5}
+    result = judged(24, **whole)
+    assert result.outcome is Outcome.NOT_CHECKED and f"how {strategy} spreads" in (result.reason or "")
+    assert judged(24, **whole | {"trainer__strategy": "ddp"}).findings
