@@ -144,11 +144,13 @@ class Sync:
 class Layer:
     """A package that the framework is built over. With ``replaces`` it puts trainers and engines of its own in the
     place of the package's while it runs: what is known of those does not hold. ``mends`` maps a name that the package
-    imports, and that another package no longer has, to the framework's releases that put it back."""
+    imports, and that another package no longer has, to the framework's releases that put it back. ``keeps_buffers``:
+    its workers put a model's buffers back themselves when the package's engine wakes without them."""
 
     package: str
     replaces: bool = False
     mends: Mapping[str, str] = field(default_factory=dict)
+    keeps_buffers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,12 @@ def mended(case: Case, package: str, reason: str) -> bool:
     )
 
 
+def keeps_buffers(case: Case) -> bool:
+    """Whether the launch's framework puts a model's buffers back that vLLM loses in a deep sleep."""
+    found = _layer(case, "vllm")
+    return found is not None and found[1].keeps_buffers
+
+
 def _layer(case: Case, package: str) -> tuple[Framework, Layer] | None:
     """The launch's framework and its layer over a package; without a launch, of the one installed framework that has
     the package below it."""

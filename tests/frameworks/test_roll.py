@@ -139,3 +139,12 @@ def test_what_cannot_be_read_of_a_number_is_unknown(launches: Launches) -> None:
     text = CONFIG.replace("dtype: bf16, disable", "lora_target: all-linear, lora_rank: '${oc.env:RANK}', disable")
     (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0")
     assert plan.value("lora.enabled") is True and plan.value("lora.rank") is None
+
+
+def test_an_engine_of_sglang_takes_the_devices_of_its_worker(launches: Launches) -> None:
+    # distributed/strategy/sglang_strategy.py
+    alone = SGLANG.replace("tensor_parallel_size: 2, context", "context")
+    shared = alone.replace("list(range(0,12))", "list(range(0,12))\n  num_gpus_per_worker: 4")
+    for text, size, engines in ((SGLANG, 2, 6), (alone, None, 12), (shared, 4, 3)):
+        (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0", sglang="0.5.2")
+        assert (plan.value("engine.tensor_parallel_size"), plan.value("placement.engines")) == (size, engines)

@@ -72,7 +72,7 @@ _SHARES = {
 def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     """What the placement groups ask for, in all and on one node."""
     plan = plan_of(case)
-    needed, each, nodes = plan.value(NEEDED), plan.value(EACH), plan.value(NODES, 1)
+    needed, each, nodes = plan.value(NEEDED), plan.value(EACH), plan.value(NODES)
     if plan.value("process.launcher") != "ray" or not (needed or each):
         raise NotApplicable("no placement groups of a known size")
     if LIVE in case.observations:
@@ -84,10 +84,10 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
         yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
         return
     there, _ = nodes_there(case, plan)
-    if there is None and nodes == 1 and plan.value("ray.address") is None:
+    if there is None and nodes in (1, None) and plan.value("ray.address") is None:
         # Engines with nodes of their own may stand on others than the trainer's.
         apart = plan.value("placement.mode") != "colocate" and plan.value("placement.engine_nodes")
-        there = 1 if not apart or (needed and needed <= len(seen)) else None
+        there = 1 if (nodes and not apart) or (needed and needed <= len(seen)) else None
     if there is None:
         raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
     total = sum(shapes) if shapes else there * len(seen)
@@ -95,7 +95,7 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
         yield _finding(plan, f"{needed:g} GPUs", f"the cluster has {total}", seen, case)
         return
     whole = sum(size // each for size in shapes) if shapes and each else nodes
-    if plan.framework in PACKED and whole < nodes:
+    if plan.framework in PACKED and nodes and whole < nodes:
         has = f"{whole} of the cluster's nodes can hold {each:g}"
         yield _finding(plan, f"{each:g} GPUs on one node, {nodes} times", has, seen, case)
         return

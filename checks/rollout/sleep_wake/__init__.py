@@ -46,7 +46,7 @@ from rldoctor.api import (
     cite,
     plan_of,
 )
-from rldoctor.api.engine import release
+from rldoctor.api.engine import keeps_buffers, release
 
 check = Check("RLD208", "sleep-wake-unsafe", __doc__, before=("RLD305",))
 
@@ -102,6 +102,9 @@ def buffers_are_lost(case: Case) -> Iterator[Finding | Reach]:
         return
     if version >= BUFFERS_RESTORED:
         yield Reach("this vLLM restores the model's buffers after level 2")
+        return
+    if keeps_buffers(case):
+        yield Reach(f"{plan.framework} restores the model's buffers itself after level 2")
         return
     yield check.finding(
         f"sleep level 2 on vLLM {'.'.join(map(str, version))} loses the model's buffers (rotary tables): outputs are "

@@ -19,7 +19,8 @@ FRAMEWORK = Framework(
             since="0.1.0",
         ),
     ),
-    over=(Layer(package="vllm"),),
+    # third_party/vllm/worker_helper.py
+    over=(Layer(package="vllm", keeps_buffers=True),),
     # rlvr_pipeline.py: actor_train.offload_states before the engine starts to sample.
     memory=Memory(leaves_device=True),
     variables="ROLL_",

@@ -147,6 +147,10 @@ def _placement(draft: Draft) -> None:
     if not engine:
         return
     draft.derive("placement.engine_gpus", len(engine), "actor_infer.device_mapping")
+    each = draft.native(f"{_INFER}.num_gpus_per_worker")
+    if draft.value("rollout.backend") == "sglang" and isinstance(each, int):
+        # sglang_strategy.py: the devices of a worker, where strategy_config names no other number
+        draft.derive("engine.tensor_parallel_size", each, "actor_infer.num_gpus_per_worker")
     size = draft.ranks("engine.tensor_parallel_size", "engine.pipeline_parallel_size")
     if size and len(engine) % size == 0:
         how = f"{len(engine)} devices / {size}"

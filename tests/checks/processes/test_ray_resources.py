@@ -73,6 +73,13 @@ def test_engines_with_nodes_of_their_own_may_stand_on_others() -> None:
     assert launches.judged(check, "verl", gpus=8, **one).outcome is Outcome.PASS
 
 
+def test_a_launch_that_tells_devices_and_no_nodes() -> None:
+    sixteen = {"process__launcher": "ray", "placement__gpus_per_node": 8, "ray__gpus_needed": 16}
+    assert launches.judged(check, "ROLL", gpus=8, **sixteen).outcome is Outcome.NOT_CHECKED
+    assert "the cluster has 8" in launches.finding(check, "ROLL", gpus=8, nodes=1, **sixteen).message
+    assert launches.judged(check, "ROLL", gpus=8, **sixteen | {"ray__gpus_needed": 8}).outcome is Outcome.PASS
+
+
 def test_more_devices_than_a_node_has() -> None:
     sixteen = {**VERL, "placement__gpus_per_node": 16, "ray__gpus_needed": 16}
     assert (

@@ -17,8 +17,8 @@ from tests.plans import case, edits
 ASLEEP: dict[str, Any] = {"engine__enable_sleep_mode": True, "sleep__level": 1}
 
 
-def under(python: str, vllm: str = "0.8.5", **settings: Any) -> CheckResult:
-    asked = case("ms-swift", versions={"vllm": vllm}, **settings)
+def under(python: str, vllm: str = "0.8.5", framework: str = "ms-swift", **settings: Any) -> CheckResult:
+    asked = case(framework, versions={"vllm": vllm}, **settings)
     assert asked.packages is not None
     return judge_one(check, replace(asked, packages=replace(asked.packages, python=python)))
 
@@ -48,6 +48,8 @@ def test_level_2_loses_buffers_before_0_8_5() -> None:
     assert edits(under("3.12", vllm="0.8.4", **deep))[0] == {"sleep.level": 1}
     assert under("3.12", vllm="0.8.5", **deep).outcome is Outcome.PASS
     assert under("3.12", vllm="0.8.4", **ASLEEP).outcome is Outcome.PASS
+    # ROLL's workers put them back: roll/third_party/vllm/worker_helper.py
+    assert under("3.12", vllm="0.8.4", framework="ROLL", **deep).outcome is Outcome.PASS
 
 
 def test_the_interpreters_last_words() -> None:
