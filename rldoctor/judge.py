@@ -18,8 +18,9 @@ from rldoctor.case import Case, Unknown
 from rldoctor.case.lookup import Absent, find_all, lookup
 from rldoctor.catalogue.check import Check, Detector, Kind, Knows, NotApplicable, NotChecked, Reach
 from rldoctor.errors import one_line
-from rldoctor.model import CheckResult, Finding, Grade, Outcome
+from rldoctor.model import CheckResult, Finding, Grade, Outcome, Severity
 from rldoctor.plan.evidence import DEFAULT, in_cells
+from rldoctor.plan.model import Form, RolloutPlan
 
 # What a check as a whole says when its detectors, or the cases it judged, differ: the first of these that any says.
 _OF_DETECTORS = (Outcome.FINDINGS, Outcome.CRASHED, Outcome.PASS, Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE)
@@ -178,8 +179,21 @@ def _finished(case: Case, finding: Finding) -> Finding:
 
     with reads.aside():
         fixes = tuple(fitting(case, fix) for fix in finding.fixes)
-        finished = with_defaults(replace(finding, fixes=fixes))
+        finished = _overruled(case.plan, with_defaults(replace(finding, fixes=fixes)))
     return replace(finished, evidence=in_cells(case.plan, finished.evidence))
+
+
+def _overruled(plan: RolloutPlan | None, finding: Finding) -> Finding:
+    """The finding, which is no error where it rests on values of a configuration file, and words of the command line,
+    which overrule the file, could not be read."""
+    if plan is None or not plan.entry or finding.severity is not Severity.ERROR or finding.grade is not Grade.DECLARED:
+        return finding
+    hidden = next((note.text for note in plan.notes if note.unread), None)
+    files = {given.file for given in plan.given if given.form is Form.YAML}
+    if hidden is None or not any(line.source in files and " = " in line.text for line in finding.evidence):
+        return finding
+    message = f"{finding.message}. Of this a configuration file says a part, and the command line may overrule it: "
+    return replace(finding, severity=Severity.WARNING, message=message + hidden)
 
 
 def with_defaults(finding: Finding) -> Finding:

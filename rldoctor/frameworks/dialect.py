@@ -294,7 +294,9 @@ class Dialect:
             )
 
     def is_whole(self, launch: Launch) -> bool:
-        """Whether nothing but this launch may give it settings."""
+        """Whether nothing but this launch may give it settings, nor who starts its script (``"$@"``)."""
+        if any(word.many for word in launch.words):
+            return False
         return bool(self.needs and launch.entry) and launch.missed is None and not launch.own_config
 
     def complete(self, draft: Draft) -> None:

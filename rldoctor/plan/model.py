@@ -206,5 +206,7 @@ class RolloutPlan:
         """Like :meth:`value`, but None where even the default is not known: what the launch leaves out may stand in
         what could not be read."""
         setting = self.get(name)
-        hidden = setting is not None and setting.unknown is not None and setting.source is Source.DEFAULT
+        if setting is None:  # no release says what it is where it is left out, which it need not be
+            return None if any(note.unread for note in self.notes) else default
+        hidden = setting.unknown is not None and setting.source is Source.DEFAULT
         return None if hidden else self.value(name, default)

@@ -199,3 +199,26 @@ UNKNOWN_VALUES = {
 @pytest.mark.parametrize("framework", UNKNOWN_VALUES)
 def test_a_value_that_is_not_known_is_not_a_missing_one(framework: str, tmp_path: Path) -> None:
     assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], LAUNCHES[framework.partition(",")[0]][2]) == set()
+
+
+def test_what_a_file_says_is_no_error_where_the_command_line_may_overrule_it(tmp_path: Path) -> None:
+    prompts = "grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4}\npolicy: {train_global_batch_size: 512}\n"
+    run = "uv run examples/run_grpo.py --config grpo.yaml{more}\n"
+    versions = {"nemo-rl": "0.7.0", "vllm": "0.20.0"}
+    assert "RLD211" in errors(tmp_path / "whole", run.format(more=""), versions, {"grpo.yaml": prompts})
+    assert errors(tmp_path / "open", run.format(more=" $MORE"), versions, {"grpo.yaml": prompts}) == set()
+    said = run.format(more=" policy.train_global_batch_size=512 grpo.num_prompts_per_step=2 $MORE")
+    assert "RLD211" not in errors(tmp_path / "said", said, versions, {"grpo.yaml": prompts})
+
+
+def test_ranks_of_a_model_that_may_be_given_in_what_was_dropped(tmp_path: Path) -> None:
+    command = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm "
+        "actor_rollout_ref.actor.strategy=megatron data.train_batch_size=3 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=3 actor_rollout_ref.rollout.n=8 "
+        "actor_rollout_ref.actor.use_dynamic_bsz=False trainer.n_gpus_per_node=8 trainer.nnodes=6 "
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 {more}\n"
+    )
+    versions = {"verl": "0.6.1", "vllm": "0.11.0"}
+    assert "RLD211" in errors(tmp_path / "whole", command.format(more=""), versions)
+    assert "RLD211" not in errors(tmp_path / "open", command.format(more="$MORE"), versions)

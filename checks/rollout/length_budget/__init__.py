@@ -84,11 +84,14 @@ def beyond_the_model(case: Case) -> Iterator[Finding | Reach]:
     limit = model_context(config)
     if asked is None or limit is None:
         raise NotChecked("the launch file or the model's config.json does not tell the context length")
-    if any(plan.value(name) for name in STRETCHED):
+    changes = [setting for name in STRETCHED if (setting := plan.get(name)) is not None]
+    if any(setting.value for setting in changes):
         raise NotChecked("the launch changes the model's config (hf_overrides or rope_scaling)")
     if asked <= limit.tokens:
         yield Reach(f"max_model_len {asked}, model context {limit.tokens}")
         return
+    if hidden := next((setting for setting in changes if setting.unknown), None):
+        raise NotChecked(f"what the launch changes of the model's config is not known: {hidden.unknown}")
     yield check.finding(
         f"max_model_len {asked} exceeds the model's context of {limit.tokens} tokens ({limit.key})",
         evidence=(

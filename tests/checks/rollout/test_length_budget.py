@@ -47,6 +47,15 @@ def test_rope_scaling_stretches_the_model() -> None:
         assert judged(check, config=config, engine__max_model_len=16385).outcome is Outcome.FINDINGS
 
 
+def test_what_a_launch_changes_of_the_model_need_not_be_known() -> None:
+    hidden = Setting(source=Source.GIVEN, unknown="MORE is not set", key="policy.hf_config_overrides")
+    asked = planned(config=MATH, engine__max_model_len=8192)
+    assert asked.plan is not None
+    plan = replace(asked.plan, settings={**asked.plan.settings, "model.overrides": hidden})
+    result = judge_one(check, replace(asked, plan=plan))
+    assert result.outcome is Outcome.NOT_CHECKED and "MORE is not set" in (result.reason or "")
+
+
 def test_llama3_scaling_counts_in_max_position_embeddings_already() -> None:
     config = {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}
     assert judged(check, config=config, engine__max_model_len=131072).outcome is Outcome.PASS

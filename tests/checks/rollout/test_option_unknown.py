@@ -143,6 +143,14 @@ def options(folder: Path, version: str, *words: str) -> LaunchFile:
     return LaunchFile(folder, text, {"verl": version})
 
 
+def test_who_starts_the_script_may_give_what_has_no_default(tmp_path: Path) -> None:
+    given = ("data.train_files=a.parquet", "actor_rollout_ref.model.path=Qwen/Qwen3-4B")
+    (finding,) = options(tmp_path, "0.6.1", *given).findings(check)
+    assert "rollout.name: verl 0.6.1 (table" in finding.message and "has no default for it" in finding.message
+    for more in ('"$@"', "$EXTRA", "actor_rollout_ref.rollout.name=vllm"):
+        assert options(tmp_path, "0.6.1", *given, more).findings(check) == []
+
+
 # https://github.com/verl-project/verl/pull/820, https://github.com/verl-project/verl/pull/7430
 def test_hydra_wants_a_plus_for_new_keys_alone(tmp_path: Path) -> None:
     held = options(tmp_path, "0.7.0", "+trainer.val_before_train=False", "++trainer.nnodes=1")
