@@ -61,6 +61,8 @@ def generation_batch(plan: RolloutPlan) -> tuple[int, str] | None:
     if plan.value("trainer.algorithm") in WITHOUT_COMPLETIONS:
         return None
     setting = plan.get(GENERATION)
+    if setting is not None and setting.unknown is not None:
+        return None
     if setting is not None and setting.value and (setting.source == "given" or ranks_of(plan)):
         return setting.value, f"generation batch {setting.value}"
     step, steps = per_step(plan), plan.usual(STEPS, 0)
@@ -91,6 +93,9 @@ def rollout(plan: RolloutPlan) -> tuple[int, str] | None:
 
 def devices(plan: RolloutPlan) -> tuple[int, str] | None:
     # verl divides by all devices; Megatron's model parallel ranks share a batch.
+    taken = plan.get("placement.trainer_gpus")
+    if taken is not None and taken.unknown is not None:  # of all devices the engines may have some
+        return None
     devices = plan.value("placement.trainer_gpus") or ranks_of(plan)
     model = 1
     for option in ("parallel.tensor", "parallel.pipeline", "parallel.context"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rldoctor.case import Unknown
 from rldoctor.formats.native import Native
@@ -339,7 +340,7 @@ class Dialect:
             if native.operator == "~":
                 draft.settings.pop(option, None)
             else:
-                draft.take(native, option, rule.canonical(native.value))
+                draft.take(native, option, self._added(draft, option, rule.canonical(native.value)))
             return
         above = self._above(native.key)
         if above is not None:
@@ -356,6 +357,17 @@ class Dialect:
             draft.beside += 1
         else:
             draft.unread.append(draft.record(native, None))
+
+    def _added(self, draft: Draft, option: str, value: Any) -> Any:
+        """A section as OmegaConf makes it, which adds a later one to the one before; other readers replace it."""
+        before = draft.settings.get(option)
+        if self.style is not Form.OVERRIDE or not isinstance(value, dict) or before is None:
+            return value
+        from rldoctor.formats.hydra.composer import merge
+
+        whole = copy.deepcopy(before.value) if isinstance(before.value, dict) else {}
+        merge(whole, value)
+        return whole
 
     def _unpaired(self, launch: Launch, native: Native) -> Native:
         """``--no_x`` as an option of its own, where the framework has one of that name and none that it would deny."""

@@ -222,3 +222,30 @@ def test_ranks_of_a_model_that_may_be_given_in_what_was_dropped(tmp_path: Path) 
     versions = {"verl": "0.6.1", "vllm": "0.11.0"}
     assert "RLD211" in errors(tmp_path / "whole", command.format(more=""), versions)
     assert "RLD211" not in errors(tmp_path / "open", command.format(more="$MORE"), versions)
+
+
+def test_a_batch_that_may_be_given_in_what_was_dropped(tmp_path: Path) -> None:
+    command = (
+        "NPROC_PER_NODE=8 megatron rlhf --rlhf_type grpo --model Qwen/Qwen3-4B --micro_batch_size 2 "
+        "--tensor_model_parallel_size 4 --pipeline_model_parallel_size 2 --steps_per_generation 2 --num_generations 8 "
+        "{more}\n"
+    )
+    versions = {"ms-swift": "4.5.2", "vllm": "0.20.0"}
+    for more in ("$MORE", "--global_batch_size 64 $MORE"):
+        assert "RLD211" not in errors(tmp_path / str(len(more)), command.format(more=more), versions)
+
+
+def test_devices_of_which_engines_may_have_some(tmp_path: Path) -> None:
+    config = (
+        "cluster: {{num_nodes: 20, gpus_per_node: 8}}\n"
+        "grpo: {{num_prompts_per_step: 256, num_generations_per_prompt: 16, async_grpo: {{enabled: true}}}}\n"
+        "policy:\n  train_global_batch_size: 4096\n  dtensor_cfg: {{enabled: false}}\n"
+        "  megatron_cfg: {{enabled: true, tensor_model_parallel_size: 8, context_parallel_size: 4}}\n"
+        "  generation: {{colocated: {{enabled: false, resources: {{num_nodes: {nodes}, gpus_per_node: 8}}}}}}\n"
+    )
+    versions = {"nemo-rl": "0.7.0", "vllm": "0.20.0"}
+    run = "uv run examples/run_grpo.py --config grpo.yaml\n"
+    assert "RLD211" in errors(tmp_path / "ten", run, versions, {"grpo.yaml": config.format(nodes=8)})
+    assert "RLD211" not in errors(tmp_path / "twelve", run, versions, {"grpo.yaml": config.format(nodes=12)})
+    hidden = config.format(nodes='"${oc.env:NODES}"')
+    assert "RLD211" not in errors(tmp_path / "hidden", run, versions, {"grpo.yaml": hidden})

@@ -493,3 +493,14 @@ def test_keys_that_a_file_not_at_hand_may_give_are_not_missed(launches: Launches
     texts = {"run.sh": RUN.format(more=""), "examples/configs/recipes/own.yaml": RECIPE.format(more="")}
     (plan,) = launches(texts, nemo_rl="0.3.0", vllm="0.9.0")
     assert plan.refused == ()
+
+
+def test_a_section_adds_to_the_one_that_it_inherits(launches: Launches) -> None:
+    kwargs = "vllm_kwargs: {compilation_config: {backend: eager}}"
+    files = {
+        "grpo.yaml": "defaults: base.yaml\npolicy:\n  generation:\n"
+        "    vllm_kwargs: {compilation_config: {cudagraph_capture_sizes: [1, 2]}}\n",
+        "base.yaml": BASE.replace("vllm_kwargs: {}", kwargs),
+    }
+    (plan,) = launches(files, **{"nemo-rl": "0.7.0", "vllm": "0.20.0"})
+    assert plan.value("engine.compilation_config") == {"backend": "eager", "cudagraph_capture_sizes": [1, 2]}

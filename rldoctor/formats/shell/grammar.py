@@ -16,6 +16,8 @@ _GOES_ON = rb"(?=[^\s\w:;&|()<>\"'`$\\]|\\[^\r\n])"
 _SUSPECT = re.compile(rb"[^\s(]\$[A-Za-z_]\w*" + _GOES_ON)
 _NAME = re.compile(rb"\w+" + _GOES_ON)
 MAX_PASSES = 20
+# A line that goes on where the script ends.
+_LAST = re.compile(rb"(?<!\\)\\\r?\n\s*\Z")
 # ``<node1_port>`` behind an option or inside a value, or where a line ends and bash would want a file to write.
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w.-]*>")
 _FOR_A_VALUE = re.compile(
@@ -40,9 +42,12 @@ def parsed(raw: bytes) -> Tree:
     two redirections, and the next command the file to write.
 
     In ``a/$B/$C/d`` the grammar ends the word behind the second ``$`` and reads ``C/d`` as a word of its own, since
-    that is longer than the name ``C``. With a colon behind the name it does not, so it is given one there."""
-    tree = parser().parse(raw)
+    that is longer than the name ``C``. With a colon behind the name it does not, so it is given one there. A line that
+    goes on where the script ends, with which it finds fault and bash does not, ends there."""
     shown = bytearray(raw)
+    if (last := _LAST.search(raw)) is not None:
+        shown[last.start()] = ord(" ")
+    tree = parser().parse(bytes(shown))
     if _fill(shown, tree.root_node):
         tree = parser().parse(bytes(shown))
     if _SUSPECT.search(raw) is None:

@@ -211,3 +211,12 @@ def test_what_doubles_itself_is_cut_off(text: str) -> None:
 def test_nesting_beyond_reason_is_an_error() -> None:
     with pytest.raises(InputError, match=r"run.sh: nested too deeply"):
         script("if a; then " * 3000 + "b;" + "fi;" * 3000)
+
+
+def test_a_line_that_goes_on_where_the_script_ends() -> None:
+    for end in ("\\\n", "\\\n\n", "\\\r\n"):
+        found = read_shell(Source(f"run --lr 1e-6 \\\n  --steps 2 {end}", "run.sh"), {})
+        assert [[word.value for word in command.words] for command in found.commands] == [
+            ["run", "--lr", "1e-6", "--steps", "2"]
+        ]
+        assert found.notes == []
