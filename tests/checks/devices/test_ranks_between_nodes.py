@@ -174,8 +174,9 @@ def test_nodes_that_measure(
 
 
 @pytest.mark.engine
-def test_a_node_that_never_comes(patient: Path) -> None:
-    job_of = nodes_cases(patient, None, 2, come=1, time_limit=30.0)
+def test_a_node_that_never_comes(patient: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rldoctor.probes.collectives.PATIENCE", 5.0)
+    job_of = nodes_cases(patient, None, 2, come=1)
     ((code, message),) = told(job_of[0])
     assert code == "RLD321" and message.startswith("of 2 nodes node 1 did not come to 127.0.0.1:")
     (finding,) = judge_one(collective_timeout.check, job_of[0]).findings
