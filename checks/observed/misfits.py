@@ -16,7 +16,8 @@ from .imports import Failure, distribution, owner
 CRASHES = ("SIGSEGV", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE")
 
 _OPERATOR = re.compile(r"operator (\w+)::\w+ does not exist|'_OpNamespace' '(\w+)' object has no attribute")
-_SYMBOL = re.compile(r"(\S+\.so[.\d]*): undefined symbol: (\w+)")
+# A repr may stand around what the loader says: ImportError('/x/_C.abi3.so: undefined symbol: ...').
+_SYMBOL = re.compile(r"([^\s'\"(]+\.so[.\d]*): undefined symbol: (\w+)")
 _VERSION = re.compile(r"version [`'](GLIBCXX|CXXABI|GLIBC|GOMP|NCCL)_([\d.]+)' not found \(required by ([^)]+)\)")
 _ABSENT_LIBRARY = re.compile(r"(lib[\w+.-]+?\.so[.\d]*): cannot open shared object file")
 _CUDA_MAJOR = re.compile(r"compiled with different CUDA (?:major )?versions")
@@ -24,7 +25,7 @@ _NUMPY = re.compile(
     r"numpy\.\w+ size changed, may indicate binary incompatibility|compiled using NumPy 1\.x cannot be run in"
     r"|numpy\.core\.multiarray failed to import|_ARRAY_API not found|module compiled against (?:ABI|API) version"
 )
-_FORMAT = re.compile(r"(\S+\.so[.\d]*): (?:invalid ELF header|wrong ELF class\S*|file too short)")
+_FORMAT = re.compile(r"([^\s'\"(]+\.so[.\d]*): (?:invalid ELF header|wrong ELF class\S*|file too short)")
 
 # Operators are registered under a name that need not be the package's.
 _NAMESPACES = {"_C": "vllm", "_moe_C": "vllm", "_C_cache_ops": "vllm", "_vllm_fa2_C": "vllm", "_vllm_fa3_C": "vllm"}

@@ -50,6 +50,11 @@ _WHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "so that the trainer raises it",
         (),
     ),
+    (
+        "HYDRA_FULL_ERROR",
+        "run again with the whole traceback, of which Hydra shows its last frame alone, or nothing",
+        ("export HYDRA_FULL_ERROR=1",),
+    ),
     ("ChildFailedError", _RANKS.title, _RANKS.commands),
     (
         "JobException",

@@ -21,7 +21,7 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, LogEvent, LogRun
 from rldoctor.api.logs import Frame, LoggedException, is_users, package_of, was_none
@@ -95,6 +95,28 @@ check.signature(
     pattern=r"reward function '(?P<name>[^']+)' returned (?P<got>\d+) rewards, but (?P<wanted>\d+) were expected",
     says="the reward function '{name}' returned a list of length {got} for {wanted} completions",
     fixes=(Fix(title="return one number per completion, in the order of the completions"),),
+)
+
+
+def _of_a_column(case: Case, event: LogEvent) -> Mapping[str, str] | None:
+    """The column that a row was asked for, and the function that asked; None for any other key."""
+    frames = event.exception.frames if event.exception is not None else ()
+    column = re.search(r"KeyError: '([^'\n]{1,80})'", event.line)
+    if column is None or not frames or not frames[-1].file.endswith("datasets/formatting/formatting.py"):
+        return None
+    asker = next((f.function for f in reversed(frames) if package_of(f.file, f.function) != "datasets"), "")
+    return {"column": column[1], "asker": "" if asker.startswith("<") else asker}
+
+
+check.signature(
+    "KeyError: '",
+    exception="KeyError",
+    when=_of_a_column,
+    says="the data set has no column '{column}'[[, which {asker} reads]]",
+    fixes=(
+        Fix(title="name the column so (dataset.rename_column), or name the column that it is in the launch's options"),
+    ),
+    url="https://huggingface.co/docs/datasets/process#rename",
 )
 
 

@@ -348,3 +348,11 @@ def test_a_symbol_without_its_library() -> None:
     (found,) = all_of(check, "ImportError: undefined symbol: _ZN3c104cuda9SetDeviceEi\n")
     assert "asks torch for _ZN3c104cuda9SetDeviceEi" in found.message
     assert all_of(check, "ImportError: undefined symbol: _ZN3foo3barEv\n") == []
+
+
+def test_a_library_in_the_repr_of_what_it_raised() -> None:
+    # https://github.com/sgl-project/sglang/issues/1321
+    said = "/opt/conda/lib/python3.10/site-packages/vllm/_core_C.abi3.so: undefined symbol: _ZN5torch6detail10class_E"
+    warned = f"WARNING 09-04 04:55:04 _core_ext.py:180] Failed to import with ImportError('{said}')\n"
+    later = raised("NameError", "name 'torch' is not defined", "/opt/conda/lib/python3.10/site-packages/vllm/a.py f")
+    assert "vllm was not built for the installed torch" in [found.message for found in all_of(check, warned + later)]

@@ -208,6 +208,7 @@ def test_hydras_hint_alone() -> None:
     hint = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
     report = triage_text(f"Error executing job with overrides: ['data.train_batch_size=32']\n\n{hint}")
     assert [found.code for found in report.findings] == ["RLD901"]
+    assert report.findings[0].fixes[0].commands == ("export HYDRA_FULL_ERROR=1",)
 
 
 def test_a_floating_point_exception_may_be_cublas() -> None:

@@ -152,3 +152,13 @@ def test_a_data_set_without_rows() -> None:
     said = "Please pass `features` or at least one example when writing data"
     text = raised("datasets.arrow_writer.SchemaInferenceError", said, f"{SITE}/datasets/arrow_writer.py finalize")
     assert "the data set came out empty" in finding(check, text).message
+
+
+def test_a_column_that_the_data_set_lacks() -> None:
+    # https://github.com/hiyouga/LLaMA-Factory/issues/5503
+    rows = "/opt/venv/lib/python3.9/site-packages/datasets/formatting/formatting.py __getitem__"
+    asker = "/srv/LLaMA-Factory/src/llamafactory/data/aligner.py convert_sharegpt"
+    found = triage_text(raised("KeyError", "'messages'", asker, rows), [check]).findings[0]
+    assert found.message == "the data set has no column 'messages', which convert_sharegpt reads"
+    inner = "/opt/venv/lib/python3.9/site-packages/datasets/builder.py _prepare"
+    assert triage_text(raised("KeyError", "'messages'", inner), [check]).findings == ()
