@@ -93,46 +93,51 @@ for folder in json.loads(sys.argv[1]):
 from transformers.trainer_callback import CallbackHandler, TrainerControl, TrainerState
 from rldoctor.watch.trainer import RLDoctorCallback
 
-records, first, stop = json.loads(sys.argv[2]), json.loads(sys.argv[3]), json.loads(sys.argv[4])
-callback = RLDoctorCallback(stop=stop)
-control, state = TrainerControl(), TrainerState(is_world_process_zero=first)
-handler = CallbackHandler([callback], None, None, None, None)
-control = handler.on_train_begin(None, state, control)
-for state.global_step, record in enumerate(records, start=1):
-    control = handler.on_step_end(None, state, control)
-    control = handler.on_log(None, state, control, record)
-    if control.should_training_stop:
-        break
-told = [[finding.code, finding.severity.value] for finding in callback.findings]
-print(json.dumps({"step": state.global_step, "stopped": control.should_training_stop, "findings": told}))
+def trained(records, first, stop):
+    callback = RLDoctorCallback(stop=stop)
+    control, state = TrainerControl(), TrainerState(is_world_process_zero=first)
+    handler = CallbackHandler([callback], None, None, None, None)
+    control = handler.on_train_begin(None, state, control)
+    for state.global_step, record in enumerate(records, start=1):
+        control = handler.on_step_end(None, state, control)
+        control = handler.on_log(None, state, control, record)
+        if control.should_training_stop:
+            break
+    told = [[finding.code, finding.severity.value] for finding in callback.findings]
+    return {"step": state.global_step, "stopped": control.should_training_stop, "findings": told}
+
+for run in json.loads(sys.argv[2]):
+    print("run", file=sys.stderr)
+    print(json.dumps(trained(*run)))
 """
 
 
+def records_of(sick: str) -> list[Record]:
+    return [record(step, **SICK.get(sick, {})) for step in range(1, 41)]
+
+
 @pytest.mark.engine
-@pytest.mark.parametrize(
-    ("sick", "first", "stop", "stops"),
-    [
+def test_transformers_own_handler_calls_it_and_stops(patient: Path) -> None:
+    # Sick or not, the first process of the run or another, whether it is to stop, and whether it does.
+    runs = [
         ("RLD501", True, True, True),
         ("RLD501", True, False, False),
         ("RLD501", False, True, False),
         ("", True, True, False),
-    ],
-)
-def test_transformers_own_handler_calls_it_and_stops(
-    patient: Path, sick: str, first: bool, stop: bool, stops: bool
-) -> None:
-    records = [record(step, **SICK.get(sick, {})) for step in range(1, 41)]
+    ]
     folders = [path for path in sys.path if path.endswith("site-packages")]
-    given = [json.dumps(value) for value in (folders, records, first, stop)]
+    given = [json.dumps(folders), json.dumps([(records_of(sick), first, stop) for sick, first, stop, _ in runs])]
     done = subprocess.run([str(patient), "-c", CHILD, *given], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    reported = json.loads(done.stdout.splitlines()[-1])
-    assert reported["stopped"] is stops
-    assert (20 < reported["step"] < 40) is stops
-    assert bool(reported["findings"]) is bool(sick and first)
-    if stops:
-        assert ["RLD501", Severity.ERROR.value] in reported["findings"]
-        assert "RLD501" in done.stderr
+    said = done.stderr.split("run\n")[-len(runs) :]
+    for (sick, first, _, stops), line, words in zip(runs, done.stdout.splitlines()[-len(runs) :], said, strict=True):
+        reported = json.loads(line)
+        assert reported["stopped"] is stops
+        assert (20 < reported["step"] < 40) is stops
+        assert bool(reported["findings"]) is bool(sick and first)
+        assert ("RLD501" in words) is bool(sick and first)
+        if stops:
+            assert ["RLD501", Severity.ERROR.value] in reported["findings"]
 
 
 TRAINED = """
@@ -143,7 +148,6 @@ import torch
 from transformers import Trainer, TrainingArguments
 from rldoctor.watch.trainer import RLDoctorCallback
 
-records, stop = json.loads(sys.argv[2]), json.loads(sys.argv[3])
 
 
 class Policy(torch.nn.Module):
@@ -156,43 +160,51 @@ class Policy(torch.nn.Module):
 
 
 class WithRewards(Trainer):
+    records = ()
+
     def log(self, logs, *more, **named):
         # What TRL's trainers add to the loss in the same place.
         step = self.state.global_step
-        super().log({**logs, **records[step - 1]} if "loss" in logs else logs, *more, **named)
+        super().log({**logs, **self.records[step - 1]} if "loss" in logs else logs, *more, **named)
 
 
-callback = RLDoctorCallback(stop=stop)
-trainer = WithRewards(
-    model=Policy(),
-    args=TrainingArguments(
-        output_dir=sys.argv[4], max_steps=len(records), logging_steps=1, save_strategy="no", report_to=[], use_cpu=True
-    ),
-    train_dataset=[{"x": torch.ones(1), "labels": torch.zeros(1)}] * 8,
-    callbacks=[callback],
-)
-trainer.train()
-print(json.dumps({"step": trainer.state.global_step, "findings": [finding.code for finding in callback.findings]}))
+def trained(records, stop):
+    callback = RLDoctorCallback(stop=stop)
+    trainer = WithRewards(
+        model=Policy(),
+        args=TrainingArguments(
+            output_dir=sys.argv[3], max_steps=len(records), logging_steps=1, save_strategy="no", report_to=[],
+            use_cpu=True,
+        ),
+        train_dataset=[{"x": torch.ones(1), "labels": torch.zeros(1)}] * 8,
+        callbacks=[callback],
+    )
+    trainer.records = records
+    trainer.train()
+    return {"step": trainer.state.global_step, "findings": [finding.code for finding in callback.findings]}
+
+for run in json.loads(sys.argv[2]):
+    print(json.dumps(trained(*run)))
 """
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("sick", "stop"), [("RLD501", True), ("RLD501", False), ("", True)])
-def test_a_real_trainer_of_transformers_is_stopped(patient: Path, sick: str, stop: bool, tmp_path: Path) -> None:
+def test_a_real_trainer_of_transformers_is_stopped(patient: Path, tmp_path: Path) -> None:
     """Needs accelerate, which the patient of the set-up has."""
-    known = [str(patient), "-c", "import accelerate"]
+    known = [str(patient), "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('accelerate') is None)"]
     if subprocess.run(known, capture_output=True, timeout=300, check=False).returncode:
         pytest.skip(f"{patient} has no accelerate, without which transformers trains nothing")
-    records = [record(step, **SICK.get(sick, {})) for step in range(1, 41)]
+    runs = [("RLD501", True), ("RLD501", False), ("", True)]
     folders = [path for path in sys.path if path.endswith("site-packages")]
-    given = [*(json.dumps(value) for value in (folders, records, stop)), str(tmp_path)]
+    given = [json.dumps(folders), json.dumps([(records_of(sick), stop) for sick, stop in runs]), str(tmp_path)]
     done = subprocess.run(
         [str(patient), "-c", TRAINED, *given], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
-    reported = json.loads(done.stdout.splitlines()[-1])
-    assert (20 < reported["step"] < 40) is bool(sick and stop)
-    assert set(reported["findings"]) == ({sick} if sick else set())
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"step"')]
+    for (sick, stop), reported in zip(runs, told, strict=True):
+        assert (20 < reported["step"] < 40) is bool(sick and stop)
+        assert set(reported["findings"]) == ({sick} if sick else set())
 
 
 RANK = """
