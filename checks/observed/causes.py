@@ -40,7 +40,16 @@ _BROKEN = "|".join(
             "died",
             r"crash\w*",
         ),
-        *("offline", r"disconnect\w*", r"vanish\w*", "gone", r"drain\w*", r"cordon\w*", r"decommission\w*"),
+        *(
+            "offline",
+            "unavail",
+            r"disconnect\w*",
+            r"vanish\w*",
+            "gone",
+            r"drain\w*",
+            r"cordon\w*",
+            r"decommission\w*",
+        ),
         *(
             r"deallocat\w*",
             "restarted",
@@ -98,6 +107,15 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        Why.PREEMPTED,
+        (
+            *(r"pre ?-?empt\w*", r"reclaim\w*", "reclamation", "outbid", r"displac\w*", "bumped"),
+            r"spot[ /](?:\w+ )?(?:instances?|vms?|machines?|nodes?|pods?|cluster|capacity|interrupt\w*|terminat\w*)",
+            *("(?:higher|urgent|lower|low)[ -]?priority", "(?:taken|took|takes|taking) (?:it )?back"),
+            *(r"wants? \w+ back", "(?:goes|went|going) back to"),
+        ),
+    ),
+    (
         Why.QUOTA,
         (
             *(
@@ -116,14 +134,6 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Why.PREEMPTED,
-        (
-            *(r"pre ?-?empt\w*", "spot", r"reclaim\w*", "reclamation", "outbid", r"displac\w*", "bumped"),
-            *("(?:higher|urgent|lower|low)[ -]?priority", "(?:taken|took|takes|taking) (?:it )?back"),
-            *(r"wants? \w+ back", "(?:goes|went|going) back to"),
-        ),
-    ),
-    (
         Why.MACHINE,
         (
             *("hardware", "maintenance", "health ?checks?", "heart ?beats?", "temperature", r"overheat\w*", "thermal"),
@@ -136,7 +146,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
                 "ecc",
             ),
             *("xid", "fallen off", "kernel panic", r"reboot\w*", "link (?:is )?down", r"upgrad\w+", r"drain\w*"),
-            *("(?:lost|losing|no) (?:its )?(?:contact|connection|communication)", "unheard", "scheduled event"),
+            *("(?:lost|losing|no) (?:its )?(?:contact|connection|communication|track)", "unheard", "scheduled event"),
             *(r"boot fail\w*", r"agent fail\w*", "ttl expired", "non[ -]?responsive", "zombie", "system shutdown"),
         ),
     ),
@@ -153,7 +163,14 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
                 "max run",
             ),
             "(?:time|run|session|machine|lifetime|hours?|duration|wall ?clock) ?limits?",
-            *(_LONGEST, "(?:time|duration|runtime) exceeded", "execution time", "hours? of use", "h_rt"),
+            *(
+                _LONGEST,
+                "(?:time|duration|runtime) exceeded",
+                "execution time",
+                "(?:allowed|execute|execution|job) (?:\\w+ )?duration",
+                "hours? of use",
+                "h_rt",
+            ),
             *(r"limit of \d+ ?(?:hours?|h|minutes?|min|days?)", "time (?:is|was) (?:up|over)"),
             *("(?:allotted|requested) time", "end of (?:the |its )?(?:reservation|window|slot|lease)"),
             *(r"reservation (?:\S+ )?(?:expire[sd]?|end(?:s|ed)?|is over)", "(?:ran|running|run) (?:for )?too long"),
@@ -167,6 +184,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
             *("task lost", "marking it lost", "ssh exited", r"connection (?:to \S+ )?(?:closed|reset|lost)"),
             *(r"lost (?:\w+ )?of its", r"system (?:is going down|will|is \w+ing down)"),
             *("(?:disconnected|lost|gone) from (?:the )?(?:master|server|controller|cluster)", "went not ready"),
+            r"agent \S+-\S+ (?:disconnected|lost)",
             "stopped (?:answering|sending|responding)",
         ),
     ),

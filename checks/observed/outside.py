@@ -14,11 +14,22 @@ from .causes import MACHINES, SOMEBODY, Why, cause, spelled
 
 # What somebody else ends, and what a run has of its own as well.
 _JOBS = (
-    *(r"\w*job", "job ?set", "pod", "work ?load", "allocation", "reservation", "notebook", "studio", "work ?space"),
-    *("run ?time", "kernel", "cluster", "experiment", "trial", "app", "function", "runner", "container", "replica"),
+    *(
+        r"\w*job",
+        "job ?set",
+        "pod(?: ?group)?",
+        "namespace",
+        "work ?load",
+        "allocation",
+        "reservation",
+        "notebook",
+        "studio",
+        "work ?space",
+    ),
+    *("run ?time", "kernel", "cluster", "experiment", "trial", "app", "runner", "container", "replica"),
 )
 _OWN = ("training", "session", "task", "run", "step", "service", "system", "agent", "client", "link", "connection")
-_OTHERS = ("spot", "account", "provider", "broker", "daemon", "resources", r"[\w@-]{1,60}\.service")
+_OTHERS = ("account", "provider", "broker", "daemon", "resources", r"[\w@-]{1,60}\.service")
 _ENDED = (
     *("killed", "terminated", "s?cancell?ed", "stopped", "aborted", "shut ?down", "torn down", "taken down"),
     *("removed", "deleted", "destroyed", "requeued", "suspended", "paused", "revoked", "deactivated", "disconnected"),
@@ -35,8 +46,8 @@ _ENDING = (
     *("interrupt(?:ion|ing)", "drain(?:ed|ing)", "cordon(?:ed|ing)", "expire[ds]", "timed ?-?out", "exceed(?:ed|s)"),
     *("exhausted", "unreachable", "unresponsive", "non[ -]?responsive", "not (?:responding|ready)", "offline"),
     *("fail(?:ed|ure|ing)", "down", "crash(?:ed|es)", "replace(?:d|ment)", "kicked", "disconnects", "bumped"),
-    *("hibernated", "put (?:to sleep|back)", "undergoing", "unhealthy", "hit (?:its|the|a)", "reached", "passed"),
-    *("ran (?:out|past)", "used up", "beyond", "oom", "vanished", "marked", "f[ae]ll(?:en)? off", "closed"),
+    *("hibernated", "put (?:to sleep|back)", "undergoing", "unhealthy", "unavail", "unschedulable"),
+    *("ran out", "used up", "beyond", "oom", "vanished", "marked", "f[ae]ll(?:en)? off", "closed"),
     *("withdrawn", "zombie", "fenced", "tainted", "unheard", "displaced", "disrupt(?:ed|ing)", "migrated"),
     *("panic(?:ked)?", "insufficient", "no longer", "warning received", "reclamation notice"),
 )
@@ -61,10 +72,14 @@ _LEADS = re.compile(
     rf"^(?!(?:\S+: )?\w+[ts]ion\b)(?:\S+: |\[\w+\] )?\W{{0,3}}(?:\S*\d\S* (?:has |was |is |had )?)?"
     rf"(?:{'|'.join((*_ENDED, *_ENDING))})(?!\w)"
 )
-# Where nothing says why, the clause is about the job: it was ended, or somebody ends it.
+# What is at its limit was ended for it.
+_AT_A_LIMIT = _words("hit (?:its|the|a)", "reached", "passed", "ran past", "is up")
+# Where nothing says why, the clause is about the job: it was ended, or somebody ends it. Between the two stands a name.
 _PLAIN = re.compile(
-    rf"(?:^|[\]:;>.,-] |\d )\W{{0,3}}(?:(?:the|your|this) )?{_ADJECTIVE}(?:{_JOB}|run)\b(?:.{{0,60}}? "
-    rf"(?:(?:was|is|has been|got|being|has)(?: being)? )?(?:\w+ly )?(?:{'|'.join(_ENDED)})\b| (?:die|stop|kill)\b)"
+    rf"(?:^|[\]:;>.,-] |\d )\W{{0,3}}(?:(?:the|your|this) )?{_ADJECTIVE}(?:{_JOB}|run)\b"
+    r"(?:(?: \S*[^\s\w]\S*| \S*\d\S*){0,4} |(?: \S+){0,4} (?:(?:was|is|has been|got|being|has) )(?:being )?)"
+    rf"(?:\w+ly )?(?:{'|'.join(_ENDED)})\b"
+    rf"|(?:{_JOB}|run)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"(?!container|app){_JOB}\b|(?:^|\]: )(?:stopped|stopping) [\w@-]{{1,60}}\.service\b"
 )
@@ -87,7 +102,8 @@ _OF_THE_RUN = re.compile(
 # Advice, a policy, what may come, what went on, what was long ago, who asks, a search that gives its trials up.
 _OTHERWISE = re.compile(
     r"\b(?:if|when|whenever|unless|until|in case|may|might|would|should|never|false|simulat\w+|echo)\b"
-    r"|(?<![\w./\"-])0 \w|^\s*\w+=\S*$|\?(?:\s|$)|\(\d+ of \d+\)|\bidle termination\b|\(idle\)"
+    r"|\bretr(?:y|ying|ies)\b(?! limit)|(?<![\w./\"-])0 \w|^\s*\w+=\S*$|\?(?:\s|$)|\(\d+ of \d+\)|\bidle termination\b"
+    r"|\(idle\)"
     r"|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
     r"|\b(?<!be )(?<!auto-)(?:resuming|resumed|earlier (?:attempt|run|job)|reconnect(?:ed|ing)|restor(?:ing|ed)"
@@ -116,6 +132,9 @@ def ended(line: str) -> Why | None:
     if _COLUMNS.search(line) and not begun:
         return None
     told = _VERB.search(words) and (begun or _SUBJECT.search(words))
+    limited = _AT_A_LIMIT.search(words) is not None and _SUBJECT.search(words) is not None
+    if limited and cause(words) in (Why.TIME, Why.QUOTA, Why.MEMORY):
+        return cause(words)
     if told or (_OWN_SUBJECT.search(words) and _HARD_VERB.search(words)):
         known = cause(words)
         if known not in (None, Why.ASKED, Why.FAILED) or _SOMEBODY.search(words):

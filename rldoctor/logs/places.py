@@ -108,7 +108,7 @@ _NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie
 _NODES = tuple(
     expression(pattern)
     for pattern in (
-        rf"^\w{{3}} +\d+ [\d:]{{8}} {_NAME} [\w.-]+(?:\[\d+\])?: ",
+        r"^\w{3} +\d+ [\d:]{8} (?P<node>[\w.-]{2,250}) [\w.-]+(?:\[\d+\])?: ",
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
         rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{_NAME}(?![\w.-]| (?:phase|message)\b)",
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
@@ -120,6 +120,7 @@ _NODES = tuple(
         rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{_NAME}",
         rf"\b[Cc]onnection to {_NAME} closed\b",
         rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
+        rf"\b[Nn]ode is not ready: {_NAME}",
         rf"(?i:\b(?:contact|connection|communication|heartbeat) (?:with|to|from) ){_NAME}",
         rf"^(?:\[\w+\] )?{_NAME}:? (?:has |was |is |had )?(?:lost|went|crashed|rebooted|died|shut(?:ting)? down)\b",
         rf"{_NAME} \(rank \d+\)",
