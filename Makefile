@@ -31,7 +31,7 @@ test: lint $(PATIENT)/.ready $(RAY)/.ready
 test-power: $(VENV)/.ready $(PATIENT)/.ready
 	$(VENV)/bin/pytest tests/probes/scenarios/test_power.py
 
-# Secrets in every notation, place, command and format; an hour, or one of several parts of it: make sweep PART=3/8.
+# Secrets in every notation, place, command and format; half an hour, or one of several parts of it: make sweep PART=3/8.
 PART ?= 1/1
 sweep: $(VENV)/.ready
 	$(VENV)/bin/python -m tests.redact.sweep --part $(PART)

@@ -245,6 +245,11 @@ def _with_a_secret(count: int) -> str:
     return redact.text("Zq81xxyy" * count)
 
 
+def _with_many_secrets(count: int, value: str) -> str:
+    redact.begin({})
+    return redact.text("".join(f"judge_api_key = '{value.format(n)}'\n" for n in range(count)))
+
+
 # Twice the input may cost twice the steps; three times would be more than any constant part explains.
 MOST = 2.6
 LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
@@ -256,6 +261,9 @@ LINEAR: dict[str, tuple[Callable[[int], object], int]] = {
     "a line full of comments": (lambda n: redact.text("a_name_of_some_length (the password) " * n), 40),
     "a text of a rank's lines": (lambda n: redact.text("[rank3]: api_key: |\n[rank3]:   Ab12cd34\n" * n), 40),
     "a line of a known secret's pieces": (_with_a_secret, 100),
+    "a text of many secrets": (lambda n: _with_many_secrets(n, "{0:05}Zq81{0:05}xxyy"), 40),
+    "secrets that begin alike": (lambda n: _with_many_secrets(n, "live-prj-Zq81xxyy{:05}"), 40),
+    "secrets that end alike": (lambda n: _with_many_secrets(n, "{:05}Zq81xxyy-live-prj"), 40),
     "a chain of commands": (lambda n: read_shell(Source("run a && " * n + "run b", "x"), {}), 50),
     "a chain of redirections": (lambda n: read_shell(Source("cat " + "> out " * n, "x"), {}), 50),
     "a word of many substitutions": (lambda n: read_shell(Source("a`uname`" * n, "x"), {}), 200),

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _ASSIGNMENT = expression(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
 _OPTION = expression(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
 _PARTS = expression(r"[:/]")
-_COOKIES = expression(r"(?:^|;[ \t]{0,4})[\w.-]{1,64}=([^\s;,=]{8,4096})")
+_COOKIES = expression(r"(?:^|;[ \t]{0,4})[\w.-]{1,64}=\"?([^\s;,=\"]{8,4096})")
 _KEY_LINE = expression(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import is_nothing, is_password, is_secret_option, looks_made
+from rldoctor.redact.names import is_nothing, is_password, is_secret_option, looks_made, words
 from rldoctor.redact.spans import Span
 
 # name = "value", NAME=value, $name = "value"
@@ -26,6 +26,8 @@ _USED = expression(
 _WORD = expression(r"[A-Za-z_]\w*|\S")
 _JOINS = frozenset(("+", '"', "'", "{", "}", "$", "f", "env", "Bearer", "Basic", "Token", "token"))
 _CALLS = ("login", "bearer")
+# What a variable holds that says what something is called.
+_WHAT_IT_IS = (["name"], ["id"], ["label"], ["title"], ["tag"])
 
 
 def find(text: str) -> Iterator[Span]:
@@ -34,15 +36,15 @@ def find(text: str) -> Iterator[Span]:
         return
     given: dict[str, list[Span]] = {}
     for hit in _GIVEN.finditer(text):
-        if hit["quote"] or looks_made(hit["value"]):
+        if (hit["quote"] or looks_made(hit["value"])) and words(hit["name"])[-1:] not in _WHAT_IT_IS:
             given.setdefault(hit["name"], []).append(Span(*hit.span("value"), hit["name"]))
     if not given:
         return
     # A variable may be set and handed on in each of many lines: what was looked at for a use of this name is done.
     done: Counter[tuple[str, str]] = Counter()
     for use in _USED.finditer(text):
-        words = _WORD.findall(use["from"])
-        names = [word for word in words if word not in _JOINS]
+        parts = _WORD.findall(use["from"])
+        names = [part for part in parts if part not in _JOINS]
         if not names or not all(name in given for name in names) or not _takes_one(use["name"]):
             continue
         for name in names:

@@ -61,7 +61,7 @@ _CERTAIN = tuple(
         r"[\"'](?P<value>[0-9a-f]{32,64})\b",
         # Connection strings that are no URLs, and proxies without their scheme.
         r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
-        r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
+        r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}?[/_](?P<value>[^\s\"']{1,256}?)@",
         r"(?:(?i:_proxy)[\"']?[ \t]{0,2}[=:]|(?<![\w-])(?:-x|--proxy)[ \t=])[ \t]{0,2}[\"']?[\w.-]{1,64}:"
         r"(?P<value>[^\s\"'/]{1,256})@",
     )
@@ -75,7 +75,7 @@ _IN_WORDS = tuple(
         # user/password: bot/secret
         rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
         # login as bot / secret failed; what somebody is logged in as may be followed by a team, or a role.
-        rf"\b(?i:log(?:ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}"
+        rf"\b(?i:log(?:ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:_][ ]?{_VALUE}"
         r"[ ](?:was[ ])?(?:failed|rejected|denied|refused)",
         # ssh bot@host (password secret)
         rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
@@ -103,7 +103,7 @@ _LIKELY = tuple(
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
         # account on the node: lab / secret
-        rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)[^\n:/]{{0,40}}:[ \t]{{1,4}}"
+        rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)(?:[^\n:/]{{0,40}}:|[ ]as)[ \t]{{1,4}}"
         rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
@@ -134,12 +134,17 @@ _LIKELY = tuple(
         rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
         r"(?P<value>[A-Za-z0-9_-]{20,256})(?![\w/-])",
+        # A key beside the secret that belongs to it.
+        r"(?<![\w-])[\"']?key[\"']?[ ]?[=:][ ]?[\"'](?P<value>[^\"'\n]{4,256})[\"'],\s{1,40}"
+        r"[\"']?secret(?:_key)?[\"']?[ ]?[=:]",
+        # What a shell shows of a variable that it asks for.
+        r"^\+{1,8}[ ](?:\[\[|'?\['?|test)[ ]-[nz][ ]'?(?P<value>[0-9a-f]{32,64})\b",
         # Commands of Redis and of mail.
         r"(?:^[ \t>$+]{0,4}|(?<=[\"'])|(?<=\\n))(?:\w{1,16}[ ])?(?:AUTH|LOGIN)[ ](?:[\w.-]{1,40}[ ])?"
         rf"{_QUOTE}{_VALUE}{_QUOTE}(?=[ ]{{0,80}}$|[\"'][,\]}}])",
         rf"\blog[ ]?in[ ][\w.-]{{1,64}}@[\w.-]{{1,64}}[ ]{_VALUE}",
         # ~/.pgpass
-        r"(?<![^\s\"'`])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
+        r"(?<![^\s\"'`:])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",
         r"[?&#](?i:key|sig|sign|signature|token|auth|code|\w{1,24}[_-](?:key|sig|signature|token|verifier))=(?P<value>[^\s&\"'`<>]{8,1024})",
         r"[?&](?:X-[A-Z][a-z]{2,7}-(?:Signature|Credential|Security-Token)|Policy|Key-Pair-Id|q-ak)=(?P<value>[^\s&\"'`<>]{8,1024})",

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from rldoctor.expressions import expression
+from rldoctor.redact.beginnings import Beginnings
 from rldoctor.redact.marks import is_mark
 from rldoctor.redact.names import is_long_and_random, is_path
 from rldoctor.redact.spans import Span
@@ -41,11 +42,12 @@ _LOGIN = expression(rf"[\w.-]{{1,64}}:[^\s/:@]{{{_PIECE}}}")
 _BEFORE = " \t.…\"'"
 
 _known: dict[str, str] = {}
-# Every form of a secret with its name, by its first characters: one look-up for each place of a text, however many
-# secrets there are.
-_forms: dict[str, dict[str, str]] = {}
-_heads: dict[str, list[str]] = {}
-_tails: dict[str, list[str]] = {}
+# Every form of a secret with its name.
+_names: dict[str, str] = {}
+_forms = Beginnings(_SHORTEST)
+_heads, _backwards = Beginnings(_PIECE), Beginnings(_PIECE)
+# How a form, or the last piece of a value, begins: each place of a text is looked up once, however many there are.
+_begin: set[str] = set()
 
 
 def remember(name: str, value: str) -> None:
@@ -78,12 +80,16 @@ def remember_phrase(name: str, words: Sequence[str]) -> None:
 
 def _keep(name: str, value: str) -> None:
     _known[value] = name
-    for form in _written(value):
-        _forms.setdefault(form[:_SHORTEST], {}).setdefault(form, name)
+    for form in _written(value) - _names.keys():
+        _names[form] = name
+        _forms.add(form)
+        _begin.add(form[:_SHORTEST])
     if len(value) >= 2 * _PIECE:
-        for kept, piece in ((_heads, value[:_PIECE]), (_tails, value[-_PIECE:])):
-            if "\n" not in piece:  # what stands at one end of a line
-                kept.setdefault(piece, []).append(value)
+        if "\n" not in value[:_PIECE]:  # what stands at one end of a line
+            _heads.add(value)
+        if "\n" not in value[-_PIECE:]:
+            _backwards.add(value[::-1])
+            _begin.add(value[-_PIECE:][:_SHORTEST])
 
 
 def _is_ordinary(value: str) -> bool:
@@ -123,7 +129,7 @@ def _in_base64(value: bytes) -> Iterator[str]:
 
 def forget_all() -> None:
     """Begins anew: for tests, and for a program that runs several commands."""
-    for kept in (_known, _forms, _heads, _tails):
+    for kept in (_known, _names, _forms, _heads, _backwards, _begin):
         kept.clear()
 
 
@@ -136,23 +142,24 @@ def find(text: str) -> Iterator[Span]:
     """Where remembered values stand in a text."""
     if not _known:
         return
-    yield from _whole(text)
+    places = _places(text)
+    yield from _whole(text, places)
     if "\n" in text or "\\n" in text:
         yield from _over_lines(text)
-    yield from _cut_off(text)
+    yield from _cut_off(text, places)
 
 
-def _whole(text: str) -> Iterator[Span]:
-    position, last = 0, len(text) - _SHORTEST
-    while position <= last:
-        forms = _forms.get(text[position : position + _SHORTEST])
-        found = [form for form in forms if text.startswith(form, position)] if forms else []
-        if forms and found:
-            longest = max(found, key=len)
-            yield Span(position, position + len(longest), forms[longest])
-            position += len(longest)
-        else:
-            position += 1
+def _places(text: str) -> list[int]:
+    """Where something of a value may begin."""
+    return [at for at in range(len(text) - _SHORTEST + 1) if text[at : at + _SHORTEST] in _begin]
+
+
+def _whole(text: str, places: list[int]) -> Iterator[Span]:
+    end = 0
+    for start in places:
+        if start >= end and (form := _forms.whole(text, start)):
+            end = start + len(form)
+            yield Span(start, end, _names[form])
 
 
 def _over_lines(text: str) -> Iterator[Span]:
@@ -168,7 +175,8 @@ def _over_lines(text: str) -> Iterator[Span]:
         taken.append(taken[-1] + hit.end() - hit.start())
         position = hit.end()
     parts.append(text[position:])
-    for span in _whole("".join(parts)):
+    joined = "".join(parts)
+    for span in _whole(joined, _places(joined)):
         first, last = bisect_right(places, span.start), bisect_left(places, span.end)
         edges = [span.start, *places[first:last], span.end]
         for number, (start, end) in enumerate(itertools.pairwise(edges) if len(edges) > 2 else ()):
@@ -176,42 +184,31 @@ def _over_lines(text: str) -> Iterator[Span]:
             yield Span(start + before, end + before, span.name)
 
 
-def _cut_off(text: str) -> Iterator[Span]:
+def _cut_off(text: str, places: list[int]) -> Iterator[Span]:
     """The beginning of a value at the end of a line, and its end at the beginning of one; elsewhere, too, where so much
     of it is there that it is no word of its own."""
-    for head, values in _heads.items():
-        start = text.find(head)
-        while start >= 0:
-            length = max(_shared(text, start, value) for value in values)
-            if _LINE_ENDS.match(text, start + length) or _tells(text[start : start + length]):
-                yield Span(start, start + length, _known[values[0]])
-            start = text.find(head, start + length)
-    for tail, values in _tails.items():
-        stop = text.rfind(tail) + len(tail)
-        while stop >= len(tail):
-            length = max(_shared_before(text, stop, value) for value in values)
-            before = text[max(0, stop - length - _LONGEST_BEFORE) : stop - length].rpartition("\n")[2]
-            if not before.strip(_BEFORE) or _tells(text[stop - length : stop]):
-                yield Span(stop - length, stop, _known[values[0]])
-            stop = text.rfind(tail, 0, stop - length) + len(tail)
+    end = 0
+    for start in places:
+        if start < end or not (found := _heads.begun(text, start)):
+            continue
+        value, length = found
+        stop = start + len(text[start : start + length].rstrip())
+        if _LINE_ENDS.match(text, stop) or _tells(text[start:stop]):
+            end = stop
+            yield Span(start, stop, _known[value])
+    first = len(text)
+    for place in reversed(places):
+        stop = place + _PIECE
+        if stop > first or not (found := _backwards.begun(text[max(0, stop - _LONGEST) : stop][::-1], 0)):
+            continue
+        backwards, length = found
+        start = stop - len(text[stop - length : stop].lstrip())
+        before = text[max(0, start - _LONGEST_BEFORE) : start].rpartition("\n")[2]
+        if not before.strip(_BEFORE) or _tells(text[start:stop]):
+            first = start
+            yield Span(start, stop, _known[backwards[::-1]])
 
 
 def _tells(piece: str) -> bool:
     mixed = len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
     return mixed or _LOGIN.match(piece) is not None
-
-
-def _shared(text: str, start: int, value: str) -> int:
-    """How many characters of a value's beginning stand there."""
-    return _alike(text[start : start + len(value)], value)
-
-
-def _shared_before(text: str, stop: int, value: str) -> int:
-    """How many characters of a value's end stand before that place."""
-    return _alike(text[max(0, stop - len(value)) : stop][::-1], value[::-1])
-
-
-def _alike(text: str, value: str) -> int:
-    pairs = enumerate(zip(text, value, strict=False))
-    length = next((at for at, (one, other) in pairs if one != other), min(len(text), len(value)))
-    return len(text[:length].rstrip())

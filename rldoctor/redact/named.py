@@ -28,7 +28,7 @@ from rldoctor.redact.names import (
     words,
 )
 from rldoctor.redact.spans import Span
-from rldoctor.redact.values import closing, phrase, whole
+from rldoctor.redact.values import LONGEST, closing, phrase, whole
 
 _LONGEST_VALUE = 512
 _STEM = expression(
@@ -58,9 +58,15 @@ _JOINED = expression(
     r"(?:[ \t](?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,60}\))(?=:))?[ \t]{0,8}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
     rf"|!=(?=[ ]?{_QUOTE})|<-(?=[ \t])|%3[AD]|\\u003[ad]"
-    rf"|[\uff1a\uff1d]|:(?![/:?]|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
+    rf"|[\uff1a\uff1d]|:(?![/:?]|\+[^{{}}\n]{{0,80}}\}}|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
     rf"(?P<yaml>{_OF_YAML})(?:\\\r?\n[ \t]{{0,80}})?(?(closed)(?:{_BREAK}(?=\"(?!\"\")))?)"
 )
+# name, another = value, another
+_OTHERS = expression(r"(?:[A-Za-z_][\w.]{0,60},[ ]{0,4}){0,8}\Z")
+_SEVERAL = expression(
+    r"(?P<names>[A-Za-z_][\w.]{0,60}(?:,[ ]{0,4}[A-Za-z_][\w.]{0,60}){1,8})[)\]]?[ ]{1,4}=[ ]{1,4}[(\[]?"
+)
+_BEHIND_ONE = expression(r"(?:[^=,()\[\]{}\"'\n\\]|[(\[{][^()\[\]{}\n]{0,400}[)\]}]){0,400}(?P<comma>,[ ]{0,4})?")
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
 # What a module lists of its own: "CredentialsError", "TokenFileError"
@@ -90,6 +96,14 @@ _LINE = expression(r"[ \t]{0,40}(?:(?:config )?set )?", re.IGNORECASE)
 _IN_A_LINE = expression(
     rf"[ \t]{{1,40}}(?=(?:{_QUOTE}[^\n]{{1,512}}{_QUOTE}|[^\s\"'=:]{{1,512}})[ \t]{{0,40}}(?:\r?\n|\Z))"
 )
+_ACCOUNT = expression(
+    r"[ \t]{0,40}(?:login|user(?:name)?|account|machine|host|email)[ \t]{1,8}[^\s=:]{1,80}[ \t]{0,8}(?:\r?\n|\Z)"
+)
+# No word has so many letters without an ending.
+_WRITTEN_TOGETHER = expression(
+    r"(?![a-z]{0,40}(?:tion|ment|ity|ies|ing|ed|er|able|ible|ness|ance|ence|ure|age|s|al|ive|ly|ful|less|phrase|text|ary)\b)"
+    r"[a-z]{11,40}(?=\s|\Z)"
+)
 # --name value, also in the next line
 _SPACED = expression(rf"(?:[ \t]{{0,8}}{_BREAK}|[ \t]{{1,40}})(?![-\s])")
 _FURTHER = expression(r"[\"']?[ \t]{1,8}[\"']?(?P<value>[^\s\"'`;|&-][^\s\"'`;|&]{15,512})")
@@ -101,8 +115,10 @@ _ENTRY = expression(
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     rf"|(?:</[\w:-]{{1,40}}|{_QUOTE})>\s{{0,80}}<(?:[\w:-]{{1,40}}[:-])?(?i:value)>"
     r"|,[\w.\[\]]{1,80}\.value="
-    rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
+    rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}<[/_])"
 )
+# In the name of a file a slash is an underscore.
+_ELEMENT_ENDS = expression(r"<[/_]")
 _ENTRYS_NAME = expression(
     rf"(?:(?i:name|key|variable|environment|env(?:[_-]?(?:var|name))?|(?P<kind>type|field|label|id|option|setting))"
     rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])"
@@ -130,10 +146,17 @@ _ELEMENTS_NAME = expression(r"<(?:\w{1,20}:)?\Z")
 _ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?<[/_])")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
+_OR_ELSE = expression(r"[A-Za-z_][^\n#;]{0,160}?\bor[ ]{1,4}(?=[fFrRbB]?[\"'])")
 _FROM = expression(r"\bfrom[ \t]{1,4}[\"'`]?\Z")
 _CHANGED = expression(r"[\"'`]?[ \t]{1,4}to[ \t]{1,4}[\"'`]?(?P<value>[^\s\"'`]{4,256})")
 # The rest of a value that a terminal or a program broke off where the line was full.
 _REST = expression(r"\\?\r?\n(?P<value>[\w+/=.~-]{8,512})(?=[\s\"'`,;)\]}]|\Z)")
+# "..." of Python, and the rest of it in the next line.
+_WRITTEN_ON = expression(
+    r"[\"'](?:(?:[ \t]{0,4}[\\+]){0,2}[ \t]{0,4}(?:\r?\n|[ ]{4})[ \t]{0,120}(?:\+[ ]?)?|[ ]?\+[ ]?)"
+    r"[fFrRbB]{0,2}[\"'](?P<value>[^\"'\n]{1,512})(?=[\"'](?![ ]{0,4}(?:=|:[ ]?(?:[\"'\d{\[]|[tfn][a-z]{3,4}\b))))"
+)
+_OF_PYTHON = expression(r"(?:=|:|\(|\s)\s[\"']\Z")
 _CONTINUED = expression(r"(?:\\(?:\r?\n| )|(?:\"\"|''))(?P<value>[^\s\"'`;|&\\-][^\s\"'`;|&\\]{0,511})")
 # name:, and its value in a line below that stands further right, as YAML has it; with a tag, an anchor, a comment.
 _ABOVE = expression(
@@ -216,6 +239,7 @@ _JOINED_LINES = expression(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
 _LIST = expression(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
 # As ODBC quotes a value.
 _BRACED = expression(r"\{(?P<value>(?![\"'{])(?:[^{}\n]|\}\}){1,512})\}(?=[;\s\"']|\Z)")
+_ITEM = expression(r"(?P<quote>[\"'])(?P<value>[^\"'\n]{0,512})(?P=quote)")
 _ITEMS = expression(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
 _PLAIN = expression(r"[^\s\"'`\x1b]{1,4096}")
 _SHORT = expression(r"[^\s\"'`\x1b]{1,200}")
@@ -278,6 +302,11 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
     certain = _names_a_secret(name)
     if name.lower() in _COLLECTIONS and (together := _HELD_TOGETHER.match(text, end)):
         yield from _held(text, together.start(), together.end(), name)
+    if several := _one_of_several(text, begin, end):
+        quoted = _OPENING.match(text, several)
+        span = _after_a_name(text, several, name, closed=True, joint="=") if quoted else None
+        yield from () if span is None else (span,)
+        return
     span = _named(text, begin, end, name, option=option)
     points_to_it = text.endswith(("$", "${"), max(0, begin - 2), begin)
     if span is None and certain and not option:
@@ -290,6 +319,9 @@ def _values(text: str, begin: int, end: int) -> Iterator[Span]:
         if certain and (joined := _JOINED.match(text, end)):
             line = _LINE_OF.match(text, joined.end())
             yield from _held(text, joined.end(), line.end() if line else joined.end(), name)
+            if joined[0].strip() == "=" and (otherwise := _OR_ELSE.match(text, joined.end())):
+                taken = _after_a_name(text, otherwise.end(), name, closed=True, joint="=")
+                yield from () if taken is None else (taken,)
         return
     yield span
     yield from _broken_off(text, span)
@@ -336,6 +368,8 @@ def _broken_off(text: str, span: Span) -> Iterator[Span]:
     # A shell joins words at a backslash that ends a line, where nothing stands before the rest.
     while joined := _CONTINUED.match(text, span.end):
         yield (span := Span(joined.start("value"), joined.end("value"), span.name))
+    while (joined := _WRITTEN_ON.match(text, span.end)) and _OF_PYTHON.search(text, max(0, span.start - 3), span.start):
+        yield (span := Span(joined.start("value"), joined.end("value"), span.name))
     width = span.end - text.rfind("\n", max(0, span.end - _FULL_LINE.stop), span.end) - 1
     full = width in _FULL_LINE
     end = span.end
@@ -361,7 +395,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     if key and (is_password(name) or key["kind"] is None):
         if entry := _ENTRY.match(text, end):
             if entry[0].rstrip().endswith(">"):
-                return _judged(text, entry.end(), text.find("</", entry.end()), name)
+                ends = _ELEMENT_ENDS.search(text, entry.end(), entry.end() + LONGEST)
+                return _judged(text, entry.end(), ends.start(), name) if ends else None
             block = _BLOCK_BEGINS.match(text, entry.end())
             start = block.end() if block else entry.end()
             return _after_a_name(text, start, name, closed=True, joint=":", begin=begin)
@@ -410,11 +445,45 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     line = text.rfind("\n", max(0, begin - 64), begin) + 1
     if certain and (alone := _IN_A_LINE.match(text, end)) and " " not in name and _LINE.fullmatch(text, line, begin):
         quoted = is_password(name) and _OPENING.match(text, alone.end())
-        if (quoted or len(words(name)) > 1 or name == "masterauth") and not says_of_it(
+        several = len(words(name)) > 1 or name == "masterauth"
+        if (quoted or several or _is_the_password(text, line, begin, alone.end())) and not says_of_it(
             text[alone.end() : alone.end() + 40]
         ):
             return _after_a_name(text, alone.end(), name, closed=True, joint=" ")
     return None
+
+
+def _is_the_password(text: str, line: int, begin: int, start: int) -> bool:
+    """Whether what stands behind the word password, alone in a line, is one: below or above the line of who has it, or
+    two words that were written together."""
+    if text[begin:start].strip() not in ("password", "passwd", "passphrase"):
+        return False
+    above = text.rfind("\n", max(0, line - 120), max(0, line - 1)) + 1
+    below = text.find("\n", start, start + _LONGEST_VALUE) + 1
+    beside = _ACCOUNT.match(text, above, line) or (below and _ACCOUNT.match(text, below))
+    return bool(beside or _WRITTEN_TOGETHER.match(text, start))
+
+
+def _one_of_several(text: str, begin: int, end: int) -> int | None:
+    """Where the value of a name stands that gets one together with others (``user, password = "a", "b"``), or what all
+    of them are taken from."""
+    if "," not in (text[end : end + 1], text[begin - 2 : begin - 1], text[begin - 1 : begin]):
+        return None
+    others = _OTHERS.search(text, max(0, begin - 160), begin)
+    several = _SEVERAL.match(text, others.start()) if others else None
+    if several is None or several.end("names") < end:
+        return None
+    at, last = (text.count(",", several.start("names"), to) for to in (begin, several.end("names")))
+    start, position = -1, several.end()
+    for number in range(last + 1):
+        start = position if number == at else start
+        if opening := _OPENING.match(text, position):
+            position = closing(text, opening.end(), opening["quote"]) + len(opening["quote"])
+        behind = _BEHIND_ONE.match(text, position)
+        if behind is None or (number < last) != (behind["comma"] is not None):
+            return several.end() if not _OPENING.match(text, several.end()) else None
+        position = behind.end()
+    return start
 
 
 def _below(text: str, begin: int, end: int, name: str) -> Span | None:
@@ -549,6 +618,8 @@ def _after_a_name(
         inside = opening.end()
         if not closed and text.startswith((")", ",", "; "), inside):  # getpass("Password: ")
             return None
+        if begin is not None and text[begin - 1 : begin] == opening[0] and text.startswith(" ", inside):
+            return None  # read -p "Password: " name
         end = closing(text, inside, opening["quote"])
         return None if _SCHEME_ALONE.fullmatch(text, inside, end) else _judged(text, inside, end, name)
     if begin is not None and text[begin - 1 : begin] == ";" and (braced := _BRACED.match(text, start)):
@@ -563,7 +634,8 @@ def _after_a_name(
             or (listed[0][0] == "{" and not _COLLECTIONS.isdisjoint(words(name)))
         )
     ):
-        nothing = listed.end() - start == 2 or is_nothing(listed[0])
+        items = [item["value"] for item in _ITEM.finditer(listed[0])]
+        nothing = listed.end() - start == 2 or is_nothing(listed[0]) or (items and all(map(is_nothing, items)))
         return None if nothing else Span(start + 1, listed.end() - 1, name)
     if text.startswith(("{", "[", "(", "$(", "`", "${"), start):
         return None

@@ -64,6 +64,8 @@ _AS_A_WORD = _set(
 )
 OPENERS = "|".join(sorted(_OPENS - _AS_A_WORD))
 _OWNS = expression(rf"(?:^|[_-])(?i:{OPENERS})$")
+# What keeps anything under keys of its own.
+_STORES = _set("redis cache memcached")
 _KEYS_AND_TOKENS = _set("key keys token tokens")
 # Words are written together with a word before them: a password with any, a key with what it opens.
 _TOGETHER = expression(
@@ -104,12 +106,17 @@ _STATES = _set(
     "masked field fields input value values string only enter entered type checked check checking verified validation "
     "prompt option argument flag needs need sets reads takes names length ok okay yes files systemd auth help"
 )
+_SAYING_ENDS = expression(r"\n|\"[,}\]]")
 _SAID = expression(r"[^\s\"',;:.!()\[\]{}|]+")
 # What is said about a secret is none.
 _ABOUT = _set("mode type method enabled disabled threshold less policy strength")
 # Where a secret is kept; the last ones where the value is a path, or another name.
 _KEPT = _set("name names ref refs helper template stdin fd")
 _KEPT_IN = _set("path paths file files filename dir env var variable location")
+# Where one is asked for; the address of a hook is a secret itself.
+_ADDRESSES = _set("url uri endpoint")
+_HOOKS = _set("webhook webhooks")
+_AN_ADDRESS = expression(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,31}:/)?/[^\s@]*|[\w.-]{1,200}(?::\d{1,5})?")
 _A_PLACE = expression(
     r"[~.]{0,2}/[^\s:@]*|[A-Z]{2,}(?:_[A-Z0-9]+)+|[\w./-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|p12|pfx)"
 )
@@ -133,15 +140,16 @@ _VARIABLE_WORDS = expression(
     r"|PAT|PWD|PW|SK|TOKENS?|WEBHOOKS?|DSN"
 )
 _NO_SECRETS = frozenset(("PWD", "OLDPWD", "SK"))
-# Counts and switches: IMAGE_MAX_TOKEN_NUM=1024, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
+# Counts, releases and switches: IMAGE_MAX_TOKEN_NUM=1024, token: 1.2.3rc1, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = expression(
-    r"\d{0,9}(?:\.\d{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",
+    r"\d{0,9}(?:\.\d{1,20})?|\d{1,4}(?:\.\d{1,5}){1,3}(?:\.?[a-z]{1,4}\d{1,4})?(?:\+[\w.]{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",
     re.IGNORECASE,
 )
 _NOTHING = expression(
     r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
     r"|empty|dummy|inherit|text|value|(?:env|file|fd):\S{1,200}"
-    r"|[\[(]?(?:redacted|hidden|masked|filtered|unset)[\])]?|your[-_ ][a-z_ -]{1,40}",
+    r"|[\[(]?(?:redacted|hidden|masked|filtered|unset)[\])]?|your[-_ ][a-z_ -]{1,40}"
+    r"|[a-z][\w.-]{0,60}(?:\[[\w,-]{1,60}\])?(?:[=~!<>]=|[<>])\d[\w.*+!]{0,40}",  # a package and its release
     re.IGNORECASE,
 )
 # What points to a secret, or was one: $HF_TOKEN, ${HF_TOKEN:-}, $(cat key), {{ key }}, !vault, <your key>, ***; and a
@@ -219,6 +227,8 @@ def is_secret_option(name: str, value: str) -> bool:
         return False
     if found[-1] in _KEPT_IN and _A_PLACE.fullmatch(value):
         return False
+    if found[-1] in _ADDRESSES and _HOOKS.isdisjoint(found) and _AN_ADDRESS.fullmatch(value):
+        return False
     if name.isupper() and _VARIABLES_END.search(name):
         return is_secret_variable(name, value)
     if not _PASSWORDS.isdisjoint(found):
@@ -280,7 +290,12 @@ def is_one_of_somebody(name: str) -> bool:
 
 def owned(name: str, owners: Iterable[str]) -> str:
     """A key or a token with the name of what it is in, where that opens something: ``key`` in ``wandb``."""
-    return next((f"{owner}_{name}" for owner in owners if _OWNS.search(owner)), name)
+    for owner in owners:
+        if name.lower() == "key" and owner.lower() in _STORES:
+            return "cache_key"
+        if _OWNS.search(owner):
+            return f"{owner}_{name}"
+    return name
 
 
 def has_a_password(word: str) -> bool:
@@ -354,7 +369,7 @@ def is_nothing(value: str) -> bool:
 def says_of_it(words: str) -> bool:
     """Whether words speak of a secret instead of being one: ``must have eight characters``, ``expired yesterday``. A
     phrase of three words may begin as such a sentence does: ``correct horse battery``."""
-    said = [word.lower() for word in _SAID.findall(words.partition("\n")[0])]
+    said = [word.lower() for word in _SAID.findall(_SAYING_ENDS.split(words, 1)[0])]
     if not said or not _SAID.match(words):
         return False
     if said[0] in _SAYS:

@@ -22,6 +22,13 @@ _BY_LETTER = {"n": "\n", "r": "\r", "t": "\t", "e": "\x1b", "033": "\x1b"}
 # JSON inside JSON inside JSON, and what quotes that.
 _LEVELS = 5
 _COLOUR = expression(r"\x1b\[[\d;:?]{0,32}[A-Za-z]")
+# A record of JSON around what a program says in a line: what may stand beside it, and before it.
+_FIELD = r"\"[\w.@-]{1,40}\":[ ]?(?:\"[^\"\\\n]{0,120}\"|[\w.-]{1,40})"
+_RECORD_ENDS = rf"\"(?:,[ ]?{_FIELD}){{0,8}}\}}$"
+_RECORD = expression(
+    rf"\{{(?:{_FIELD},[ ]?){{0,8}}\"(?:log|msg|message)\":[ ]?\"(?=(?:[^\"\\\n]|\\.){{0,4096}}{_RECORD_ENDS})",
+    re.MULTILINE,
+)
 # Characters without a width, and what a line has before what a program says: a quotation's sign, a side of a
 # difference or of a table; the rank, process or container, the time, the level and the place that speak.
 _LAYER = expression(
@@ -34,8 +41,9 @@ _LAYER = expression(
     r"|(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,:]{0,10}(?:Z|[+-]\d\d:?\d\d)?[ \t]{0,2}"
     r"|(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL)\b[: \t]{1,8}|\|[ \t](?=\w)"
     r"|[\w./-]{1,80}(?::[\w<>]{1,60})?:\d{1,6}\]?:?[ \t]"
-    r"|(?<=[\w\]][ \t])-[ \t]){0,8}"
-    r"|(?:(?<![ \t])|(?<=[│┃|][ \t]))[ \t]{0,256}[│┃]$|\r$",
+    rf"|(?<=[\w\]][ \t])-[ \t]){{0,8}}(?:{_RECORD.pattern})?"
+    r"|(?:(?<![ \t])|(?<=[│┃|][ \t]))[ \t]{0,256}[│┃]$|\r$"
+    rf"|(?:\\n)?{_RECORD_ENDS}",
     re.MULTILINE,
 )
 
@@ -142,10 +150,10 @@ def _changed(reading: Reading, what: re.Pattern[str], change: Callable[[re.Match
             length += len(part)
 
     for found in what.finditer(reading.text):
-        if found.start() == found.end():
+        if (changed := change(found)) == found[0]:
             continue
         keep(reading.text[position : found.start()], position, found.start())
-        keep(change(found), found.start(), found.end())
+        keep(changed, found.start(), found.end())
         position = found.end()
     if not position:
         return None
@@ -156,6 +164,9 @@ def _changed(reading: Reading, what: re.Pattern[str], change: Callable[[re.Match
 def _blank(found: re.Match[str]) -> str:
     """A NUL ends a word of a command line and a variable of an environment; behind a single letter it is half of one
     in UTF-16."""
+    if found[0].endswith("}"):
+        line = found.string.rfind("\n", 0, found.start()) + 1
+        return "" if _RECORD.search(found.string, line, found.end()) else found[0]
     before = found.string[max(0, found.start() - 2) : found.start()]
     return " " if found[0] == "\0" and len(before) == 2 and "\0" not in before else ""
 

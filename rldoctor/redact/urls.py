@@ -10,7 +10,7 @@ from rldoctor.redact.spans import Span
 
 # Python's paths make one slash of two, and who makes a file's name of a URL none at all.
 _START = expression(
-    r"://|(?<![\w:/.\\])//(?=[^\s/@:]{1,64}:[^\s/@]{1,255}@\w)|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)"
+    r"://|(?<![\w:/.\\])(?://|__)(?=[^\s/@:]{1,64}:[^\s/@]{1,255}@\w)|(?<=[a-z0-9][a-z0-9]):(?:/|__)(?=[^/\s:@]{0,64}:|(?=[^/\s:@]{0,255}\d)[^/\s:@]{16,255}@)"
 )
 # user:password@host behind a scheme without its slashes; others divide a job, a task and a rank by colons.
 _OPAQUE = expression(
@@ -19,6 +19,8 @@ _OPAQUE = expression(
 _RUN = expression(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")
 _PATH = expression(r"[/?#]")
+# Cut off before the host.
+_WITHOUT_A_HOST = expression(r":(?P<password>[^\s:/?#]{8,256})")
 _BARE = expression(r"^(?!\w+://)\S{1,2048}(?=@)")
 # A name that a person logs in with is no secret: git@github.com.
 _LOGIN = expression(r"[a-z][a-z0-9_-]{0,15}")
@@ -58,6 +60,8 @@ def _credentials(rest: str) -> int:
     path = _PATH.search(rest)
     authority = rest[: path.start()] if path else rest
     host, colon, port = authority.rpartition(":")
+    if "@" not in rest and (cut_off := _WITHOUT_A_HOST.match(rest)) and looks_made(cut_off["password"]):
+        return cut_off.end()
     if "@" not in authority and not (colon and not port.isdecimal() and not host.startswith("[")):
         return 0
     # A user or a token alone: what follows further @ is a version, git@github.com/x/y@v2.

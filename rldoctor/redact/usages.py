@@ -63,6 +63,7 @@ lftp|ncftp -u USER,SECRET
 curl -*u|--user|-U|--proxy-user USER:SECRET
 curl -b|--cookie NAME=SECRET
 curl -E|--cert FILE:SECRET
+ttyd -c|--credential USER:SECRET
 curl -x|--proxy USER:SECRET@
 http|https|xh|xhs -a|--auth USER:SECRET
 http|https|xh|xhs bearer -a|--auth SECRET?

@@ -29,6 +29,8 @@ _PHRASE_ENDS = expression(
     r"[ \t]{0,80}(?:\r?\n|\0|\Z|[ \t]#|\\?[\"'](?:[\s,;)\]}]|\Z)|[ \t]\([^()\n]{1,60}\)[ \t]{0,80}(?:\n|\Z))"
 )
 _SHELL_NAME = expression(r"\w+")
+# An expression of a program: self.password or "", config and config.secret.
+_OPERATION = expression(r"[\w.]{1,80}[ ](?:or|and|if|is|in|not|else)[ ]")
 # A command behind its variables: a program with an option or a file, as NAME=value program -x file.
 _COMMAND = expression(r"[ \t](?:-|[\w-]{1,64}\.[a-z]{1,5}\b|\d)|[ \t](?:python3?|bash|sh|make|exec|env|sudo|uv|ray)\b")
 _ARGUMENT = expression(
@@ -71,6 +73,8 @@ def phrase(text: str, begin: int, start: int) -> int:
     has behind the name at ``begin``. ``start`` where there is no such phrase."""
     found = _PHRASE.match(text, start)
     if found is None or says_of_it(found[0]):
+        return start
+    if text[begin:start].rstrip().endswith("=") and _OPERATION.match(found[0]):
         return start
     quote = text[begin - 1 : begin]
     last = found.end() - (text[found.end() - 1] == quote)

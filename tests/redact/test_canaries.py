@@ -19,8 +19,9 @@ from rldoctor.hang.model import LogTail
 from rldoctor.logs.model import Frame
 from tests.hang.records import REWARD, case, hang, rank
 from tests.probes.environments import Environment
+from tests.redact import every_format
 from tests.redact.kinds import NOTATIONS, SIGN, SIGN_IN_HEXADECIMAL, WAYS, canary, planted
-from tests.redact.sweep import FORMATS, MACHINE, door, log_of, swept
+from tests.redact.sweep import FORMATS, MACHINE, door, log_of, made_once, swept
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -78,6 +79,16 @@ def test_no_secret_passes_the_door_in_pieces(part: int) -> None:
         assert SIGN not in "\n".join(redact.lines(written.split("\n")))
         redact.begin({})
         assert SIGN not in json.dumps(redact.tree({"said": [written], "more": {"lines": written.split("\n")}}))
+
+
+def test_the_sweep_sees_what_leaves() -> None:
+    """What is no secret comes through everywhere, in the format that is all of them, too."""
+    with made_once():
+        seen = "\n".join(swept("a run Canary-of-mine", (every_format.NAME,)))
+    for place in ("triage run.log --format every", "check run.sh", "check --from nodes/a.json", "diff nodes/a.json"):
+        assert place in seen
+    for place in ("case.json", "baseline.json", "report.html", "hang/hang.json", "machine --from"):
+        assert place in seen
 
 
 @pytest.mark.parametrize("notation", NOTATIONS[40::175])

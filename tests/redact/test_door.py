@@ -331,6 +331,13 @@ def test_base64_with_slashes_is_no_path() -> None:
         "az account show\n2f1c7a9e-77aa-4e1b-9c0d-8a7b6c5d4e3f",
         "cat > tokenizer.cfg <<EOF\nvocab151936size\nEOF\ncat > token_stats.env <<EOF\nmean_len=1200x7\nEOF",
         'printf "passed %s tests\\n" logs12; printf \'path=%s\\n\' runs2024x7; printf "token %s" step1200x7',
+        # What a variable says to be a name, addresses, what stands in for a secret, a store's keys, an answer's tag.
+        'name = "run-7Gk2Qz9PxW4L"; token = name',
+        '"access_token_url": "https://github.com/login/oauth/access_token"; token_endpoint=/oauth/token2x4y6',
+        'echo "HF_TOKEN is ${HF_TOKEN:+set}"; [[ -n $WANDB_API_KEY ]]; [[ -n qwen3-8b-n16 ]]',
+        "redis:\n  key: cache-8fK2mQ9xZtR4vB7n",
+        'etag: W/"5f3-kQ8mZk1vT7bN2rW8sY4uE6aG0h"',
+        '{"msg":"loaded the token"}\n{"log":"the password is reset","n":1}\n{"msg":"api_key"}\n{"msg":"step_1000"}',
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
     ],
 )
@@ -527,6 +534,18 @@ def test_a_block_is_read_behind_what_a_logger_puts_before_its_lines(before: str)
     said = ["kind: Secret", "stringData:", "  tok: Fig73harbor19SADDLE42q", "api_key: |", "  Elm73harbor19SADDLE42q"]
     shown = redact.text("\n".join(f"{before}{line}" for line in said))
     assert "harbor" not in shown and shown.count("\n") == 4
+
+
+@pytest.mark.parametrize("before", ["", "[rank3]: ", "(TaskRunner pid=812) ", "2026-11-27T05:35:37.1Z stderr F "])
+def test_lines_are_read_that_each_stand_in_a_record(before: str) -> None:
+    for first, second in (
+        (r'{"log":"- name: HF_TOKEN\n","stream":"stdout"}', r'{"log":"  value: {}\n","stream":"stdout"}'),
+        ('{"level":"info","ts":1732.1,"msg":"judge_password: |"}', '{"level":"info","ts":1732.2,"msg":"  {}"}'),
+    ):
+        redact.begin({})
+        shown = redact.text(f"{before}{first}\n{before}{second.replace('{}', 'Elm7harbor')}")
+        start, end = second.split("{}")
+        assert "harbor" not in shown and shown.startswith(f"{before}{first}\n{before}{start}") and shown.endswith(end)
 
 
 def test_a_secret_goes_on_behind_a_shells_backslash() -> None:

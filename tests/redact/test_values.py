@@ -169,6 +169,11 @@ auth: ["read", "write"]
 parser.add_argument("--user", "password", "help")
 token:\n  eos_token
 --api-key sets VLLM_API_KEY
+password = self.password or ""
+model, hf_token = "Qwen/Qwen3-8B", os.environ["HF_TOKEN"]
+user, password = password, user
+read -s -p "Password: " password; export PGPASSWORD="$password"
+extras = {"password": ["argon2-cffi==23.1.0"], "token": "1.2.3rc1"}
 """.strip("\n").split("\n"),
 )
 def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
@@ -190,6 +195,25 @@ def test_what_is_below_a_name_and_says_what_it_is_for_stays() -> None:
         "token:\nstep 1\n",
     ):
         assert redact.text(written) == written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "password {}",
+        "x\n  password {}\ndone",
+        "login bot\npassword {}",
+        "password {}\nuser bot",
+        "host h\n password {}",
+    ],
+)
+def test_a_word_alone_behind_the_word_password_is_one(written: str) -> None:
+    assert redact.text(written.format("quokkaharbor")) == written.format("<removed:password>")
+
+
+@pytest.mark.parametrize("said", ["authentication", "plaintext", "placeholder", "confirmation", "entry", "complexity"])
+def test_a_word_that_says_which_password_is_none(said: str) -> None:
+    assert redact.text(f"x\npassword {said}\ny") == f"x\npassword {said}\ny"
 
 
 def test_what_stands_behind_a_password_below_its_name_stays() -> None:
