@@ -103,7 +103,8 @@ _LIKELY = tuple(
         # A key in the place of a user who has no password.
         rf"(?<![\w-])(?:-u|--user)[ \t=]{{1,4}}{_QUOTE}(?P<value>[\w.-]{{16,256}}):(?=[\s\"'`]|$)",
         # account on the node: lab / secret
-        rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)(?:[^\n:/]{{0,40}}:|[ ]as)[ \t]{{1,4}}"
+        rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)"
+        rf"(?:[^\n:/]{{0,40}}:|[ ]as|(?<=s))[ \t]{{1,4}}"
         rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
@@ -158,7 +159,7 @@ _LOGS_IN = expression(
 )
 # A call that takes a secret among what it is given.
 _CALL = expression(
-    r"(?:\blogin|token|[sS]ecret|[pP]assword|api_?key|Credentials|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add))"
+    r"(?:\blogin|token|[sS]ecret|[pP]assword|api_?key|Credentials|\bjwt\.(?:en|de)code|\b(?:cookies|secrets)\.(?:set|put|add)|\bset_cookie)"
     r"\((?P<held>[^()\n]{0,400})"
 )
 _GIVEN = expression(rf"[\"']{_QUOTED}[\"']")

@@ -71,6 +71,9 @@ _BEHIND_ONE = expression(r"(?:[^=,()\[\]{}\"'\n\\]|[(\[{][^()\[\]{}\n]{0,400}[)\
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
 # What a module lists of its own: "CredentialsError", "TokenFileError"
 _CLASS = expression(r"(?:[A-Z][a-z]+){2,8}")
+# "project_id", "api_key_id", "model_name": what a program calls things.
+_IDENTIFIER = expression(r"[a-z]{2,24}(?:_[a-z]{2,24}){1,8}")
+_ITEM_BEFORE = expression(r"(?:[\"'][A-Za-z]\w{0,60}[\"'],|[\[({]|,)\s{0,40}[\"']\Z")
 # [--name, value] as YAML writes a list in one line.
 _IN_FLOW = expression(r"[ \t]{0,4},[ \t]{1,4}(?=[^\s,\"'\[\]{}-][^\s,\"'\[\]{}]{0,511}[ \t]{0,4}[,\]])")
 _A_FLOW_BEGINS = expression(r"\[[^\[\]\n]{0,400}\Z")
@@ -202,7 +205,7 @@ _LOOSE = expression(
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
 _SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|(?:was|with)[ \t]|\()")
 # What it is the pass of: the second pass, the keystore pass
-_OF = expression(r"(?<![\w.-])(\d{0,3}[A-Za-z]{2,16}) \Z")
+_OF = expression(r"(?<![\w.-])(\d{0,3}[A-Za-z]{2,16}|\d{1,3}) \Z")
 # A word that says of an option what it is, as another word behind it shows: --api-key is ignored
 _OF_AN_OPTION = expression(r"[a-z]{2,15}[ \t](?:a|[A-Za-z_]{2,32})[,.;:]?(?=[\s\"'\\]|\Z)")
 # What a sentence says a password to be.
@@ -229,7 +232,7 @@ _SHOWN_BELOW = expression(
 _PROMPT = expression(r"[ \t]{0,80}(?:[\w@:~/.-]{0,60}[$#%>][ \t]|>>>[ \t]|In[ ]\[\d{1,5}\]:|\(\w{1,12}\)[ \t]|!)")
 _LINE_ENDS = expression(r"[ \t]{0,8}(?:[\"'\\\n│|):]|\(|\Z)")
 # A comment up to the name in it, and what no value before it holds.
-_COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|(?<=[ \t])<?--?>?|←|\()[ \t]{0,4}[^\n#]{0,40}\Z")
+_COMMENT = expression(r"[ \t\"'`]{0,8}(?:#|//|(?<=[ \t])<?--?>?|←|(?<=[ \t])\()[ \t]{0,4}[^\n#]{0,40}\Z")
 _OF_A_LINE = expression(r"[^\s\"'`=:,;()\[\]{}]{16,512}")
 _BEFORE_A_VALUE = "\n \t\"'`=:,;()"
 _OPENING = expression(rf"(?:[bBrRfFuU]{{1,2}}(?=\\{{0,16}}[\"'])|\$(?='))?(?P<quote>\"\"\"|'''|{_QUOTE})")
@@ -239,6 +242,7 @@ _JOINED_LINES = expression(r"(?:[|>][-+\d]{0,2}|-|\\)[ \t]{1,80}")
 _LIST = expression(r"\[[^\[\]{}]{0,1024}\]|\([^()\[\]{}]{0,1024}\)|\{[^\[\]{}]{1,1024}\}")
 # As ODBC quotes a value.
 _BRACED = expression(r"\{(?P<value>(?![\"'{])(?:[^{}\n]|\}\}){1,512})\}(?=[;\s\"']|\Z)")
+_HAS_VARIABLES = expression(r"^\{[^\0]*[\"']:[ ]?(?!true|false|null|none|True|False|None)[A-Za-z_]\w{0,60}[,}\n]")
 _ITEM = expression(r"(?P<quote>[\"'])(?P<value>[^\"'\n]{0,512})(?P=quote)")
 _ITEMS = expression(rf"(?:{_BREAK}|[ \t]{{1,8}})-[ \t]")
 _PLAIN = expression(r"[^\s\"'`\x1b]{1,4096}")
@@ -252,6 +256,10 @@ _QUERY = expression(r"[\w+]&[\w.-]{1,64}=")
 _OF_A_QUERY = expression(r"[&#<>)\]}]|\\+$|&amp;|\\u0026")
 _SCHEME = expression(r"(?:bearer|basic|token|digest|apikey|aws4-hmac-sha256)[ \t]{1,4}", re.IGNORECASE)
 _VARIABLE = expression(r"[A-Za-z_][A-Za-z_.]*")
+# What a line of a program gives a name: an attribute, a constant, a call.
+_OF_A_PROGRAM = expression(
+    r"[A-Za-z_]+(?:\.[A-Za-z_]+){0,8}[ ]\(|(?:[A-Za-z_]+(?:\.[A-Za-z_]+){1,8}|[A-Z]+(?:_[A-Z]+){1,8})(?=\s|\Z)"
+)
 _OR_NONE = expression(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
 _EXPRESSION = expression(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
@@ -430,7 +438,11 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     ):
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         held = "" if span is None else text[span.start : span.end]
-        return None if _is_a_name(held) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(held)) else span
+        of_names = _is_a_name(held) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(held))
+        one_of_many = (
+            not option and _IDENTIFIER.fullmatch(held) and _ITEM_BEFORE.search(text, max(0, begin - 80), begin)
+        )
+        return None if of_names or one_of_many else span
     if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
         return _after_a_name(text, flow.end(), name, closed=True, joint=",")
     if is_password(name) and (pair := _PAIR.match(text, end)) and text[max(0, begin - 2) : begin - 1] in ("(", "["):
@@ -574,7 +586,7 @@ def _told(text: str, begin: int, gap: re.Match[str], name: str) -> Span | None:
     if says_of_it(text[start : start + 40]) or text[gap.start()] in "\"'`" or "\n" in gap[0]:
         return None
     if opening:
-        if words(name)[-1] == "pass" and not gap[0].strip():  # do not pass 'x' to y
+        if words(name)[-1] == "pass" and not _TELLS.search(gap[0]):  # do not pass 'x' to y
             return None
         end = closing(text, start, opening["quote"])
         # The end of a question, getpass("Password: "), or what the password is of: for 'host':
@@ -635,13 +647,21 @@ def _after_a_name(
         )
     ):
         items = [item["value"] for item in _ITEM.finditer(listed[0])]
-        nothing = listed.end() - start == 2 or is_nothing(listed[0]) or (items and all(map(is_nothing, items)))
-        return None if nothing else Span(start + 1, listed.end() - 1, name)
+        own = {*words(name)}
+        if listed.end() - start == 2 or is_nothing(listed[0]) or _HAS_VARIABLES.search(listed[0]):
+            return None
+        if items and all(is_nothing(item) or own.issuperset(words(item)) for item in items):
+            return None
+        return Span(start + 1, listed.end() - 1, name)
     if text.startswith(("{", "[", "(", "$(", "`", "${"), start):
         return None
     scheme = _SCHEME.match(text, start)
     plain = (_PLAIN if certain else _SHORT).match(text, scheme.end() if scheme else start)
     if plain is None or _EXPRESSION.match(plain[0]) or _is_a_key(plain[0]):
+        return None
+    if not is_password(name) and joint == " = " and _OF_A_PROGRAM.match(text, plain.start()):
+        return None
+    if joint.startswith("`:") and text.startswith(" ", plain.end()) and not looks_made(plain[0]):  # of a docstring
         return None
     if (
         ":" in joint
@@ -701,8 +721,9 @@ def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     value = text[start:end]
     # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
     said, own = words(value), words(name)
-    its_name = said == own or (said and not is_password(name) and set(said) <= set(own))
-    is_secret = any(map(str.isalnum, value)) and not its_name and is_secret_option(name, value.strip())
+    its_name = said == own or (len(said) > 0 and not is_password(name) and set(said) <= set(own))
+    its_type = len(own) < len(said) and set(own) <= set(said) and _CLASS.fullmatch(value.rpartition(".")[2])
+    is_secret = any(map(str.isalnum, value)) and not (its_name or its_type) and is_secret_option(name, value.strip())
     return Span(start, end, name) if is_secret else None
 
 

@@ -55,7 +55,7 @@ _OPENS = _set(
     "dropbox elevenlabs facebook figma firecrawl fireworks groq heroku hubspot jina kucoin langfuse langsmith linkedin "
     "mailgun mapbox mistral moonshot ngc nvidia openrouter perplexity pinecone postman pulumi qianfan replicate runpod "
     "sambanova sendbird sentry serpapi siliconflow squarespace stepfun supabase tencent twilio vastai volc volcengine "
-    "yandex zhipu zhipuai"
+    "yandex zhipu zhipuai judge"
 )
 # As words of their own before the last: an API key, the HF token; a server key may be anything.
 _AS_A_WORD = _set(
@@ -85,6 +85,8 @@ _OF_A_MODEL = _set(
 _PERHAPS = _set("key token sk sig sign signature pat auth sessionid api")
 # Of these, what is no digest of anything but itself.
 _NO_SUM = _PERHAPS - {"key", "sig", "sign", "signature"}
+# A header of a service's own.
+_OF_A_HEADER = expression(r"[xX]-[A-Z]|x-[a-z]")
 # In a text, an upper-case name that ends so is a variable's of somebody's secret; constants of programs end in KEY.
 _VARIABLES_END = expression(r"(?:^|_)(?:TOKEN|PASS|PWD|PAT|AUTH|DSN|JWT)$|_SK$|(?:PASSWORD|PASSWD|SECRET)S?$")
 # The first word of what a sentence says of a secret instead of telling it: must have eight characters; and what state
@@ -109,7 +111,7 @@ _STATES = _set(
 _SAYING_ENDS = expression(r"\n|\"[,}\]]")
 _SAID = expression(r"[^\s\"',;:.!()\[\]{}|]+")
 # What is said about a secret is none.
-_ABOUT = _set("mode type method enabled disabled threshold less policy strength")
+_ABOUT = _set("mode type method enabled disabled threshold less policy strength mgr manager handler msg message")
 # Where a secret is kept; the last ones where the value is a path, or another name.
 _KEPT = _set("name names ref refs helper template stdin fd")
 _KEPT_IN = _set("path paths file files filename dir env var variable location")
@@ -142,7 +144,7 @@ _VARIABLE_WORDS = expression(
 _NO_SECRETS = frozenset(("PWD", "OLDPWD", "SK"))
 # Counts, releases and switches: IMAGE_MAX_TOKEN_NUM=1024, token: 1.2.3rc1, HF_HUB_DISABLE_IMPLICIT_TOKEN=1.
 _HARMLESS = expression(
-    r"\d{0,9}(?:\.\d{1,20})?|\d{1,4}(?:\.\d{1,5}){1,3}(?:\.?[a-z]{1,4}\d{1,4})?(?:\+[\w.]{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",
+    r"-?\d{0,9}(?:\.\d{1,20})?|\d{1,4}(?:\.\d{1,5}){1,3}(?:\.?[a-z]{1,4}\d{1,4})?(?:\+[\w.]{1,20})?|true|false|yes|no|on|off|none|null|auto|default|required|optional|(?:en|dis)abled|rbac",
     re.IGNORECASE,
 )
 _NOTHING = expression(
@@ -158,6 +160,8 @@ _REFERENCE = expression(
     r"(?:(?i:bearer|basic|token|bot)[ \t]{1,4})?"
     r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
     r"|!(?:vault|secret|env|ENV|!(?:str|int|float|bool|binary|null)))"
+    # Nothing but holes of a string.
+    r"|(?:[A-Za-z]{1,16}[ ])?(?:[^\w{}]{0,8}\{(?:[A-Za-z_][\w.\[\]()]{0,80}(?:![rsa])?)?\}){1,8}[^\w{}]{0,8}"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = expression(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
@@ -237,7 +241,7 @@ def is_secret_option(name: str, value: str) -> bool:
         return False
     if not _ALWAYS.isdisjoint(found) or found == ["token"]:
         return not _SPECIAL_TOKEN.fullmatch(value)
-    if _opens(found):
+    if _opens(found) or (_OF_A_HEADER.match(name) and found[-1] in _PERHAPS):
         return True
     if found[-1] in _PASS:
         return (
@@ -248,7 +252,8 @@ def is_secret_option(name: str, value: str) -> bool:
         )
     drawn = looks_drawn(value) or _looks_thought_out(value) or (found[-1] in _NO_SUM and is_digest(value))
     told_to_all = "public" in found or found[-2:] == ["cache", "key"]
-    whose = found[-1] != "api" or not _OPENS.isdisjoint(found[-2:-1])  # TAVILY_API; LLM_API may be any name
+    # TAVILY_API; LLM_API and JUDGE_API may be any name.
+    whose = found[-1] != "api" or (not _OPENS.isdisjoint(found[-2:-1]) and found[-2:-1] != ["judge"])
     return found[-1] in _PERHAPS and drawn and whose and not told_to_all and _OF_A_MODEL.isdisjoint(found)
 
 

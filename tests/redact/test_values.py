@@ -180,6 +180,31 @@ def test_what_is_said_of_passwords_stays(ordinary: str) -> None:
     assert redact.text(ordinary) == ordinary
 
 
+@pytest.mark.parametrize(
+    "line",
+    r'''
+creds = f"{login}:{password}".encode(encoding)
+__all__ = ["close_credentials", "async_close_credentials", "has_async_close"]
+    """Async `close_credentials`: awaits the call."""
+    private_key: CertificateIssuerPrivateKeyTypes,
+    server_credentials: grpc.ServerCredentials,
+        "cookies": {"mode": "denylist", "terms": terms},
+token = self.stream.current
+token = TOKEN_BLOCK_BEGIN
+token = -1
+# Pass any additional kwargs to `__post_init__` and let the object
+# counting handles most cleanup immediately, so 1 pass is sufficient.
+_SENSITIVE_ARG_FIELDS = frozenset({"api_key", "hf_token", "watermark_config"})
+HTTPBasicAuthHandler(password_mgr=auth)
+b64encode(b":".join((username, password))).strip()
+headers["authorization"] = f"Key {api_key}"
+login, account, password = auth_from_netrc
+'''.strip("\n").split("\n"),
+)
+def test_lines_of_libraries_stay(line: str) -> None:
+    assert redact.text(line) == line
+
+
 def test_a_docstring_below_a_signature_stays() -> None:
     source = 'def refresh(self) -> AccessToken:\n    """Exchange it for a new one.\n\n    Args:\n    """'
     assert redact.text(source) == source
