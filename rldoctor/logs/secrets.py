@@ -17,6 +17,7 @@ _TELLING = (
     *("_token=", "_token:", '_token"', "_token'", "_token ", "-token=", "-token:", "-token ", '-token"', "-token'"),
     *("token=", '"token"', "'token'", "auth_token", "_key=", "_pass=", "_pat=", "_pat:", "_pwd=", "sig=", "signature="),
     *("hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", " sk-", '"sk-', "'sk-", "=sk-", "eyj", "akia", "xoxb-"),
+    *("-token\0", "_token\0"),  # words of a command line
     "://",
 )
 _URL = _TELLING.index("://")

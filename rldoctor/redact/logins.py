@@ -105,7 +105,7 @@ _LIKELY = tuple(
         # account on the node: lab / secret
         rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)"
         rf"(?:[^\n:/]{{0,40}}:|[ ]as|(?<=s))[ \t]{{1,4}}"
-        rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
+        rf"[\w.@-]{{1,64}}[ ][/_][ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
         rf"{_VALUE}",

@@ -190,7 +190,7 @@ _ELSE = expression(rf"(?i:get_?env|environ\.get|\benv)\([ ]?{_QUOTE}\w{{1,64}}{_
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env|\bdotenv set)[ \t]{1,8}\Z")
 # A word of a sentence, or the path of a file.
-_SAID = r"(?:[\w'-]{1,15}|[\w.-]{1,40}@[\w.-]{1,40}|[\"']?[/~][\w/.~-]{1,80}[\"']?)"
+_SAID = r"(?:[\w'-]{1,15}|[\w.-]{1,40}@[\w.-]{1,40}|[\"']?[/~_][\w/.~-]{1,80}[\"']?)"
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
@@ -261,6 +261,7 @@ _OF_A_PROGRAM = expression(
     r"[A-Za-z_]+(?:\.[A-Za-z_]+){0,8}[ ]\(|(?:[A-Za-z_]+(?:\.[A-Za-z_]+){1,8}|[A-Z]+(?:_[A-Z]+){1,8})(?=\s|\Z)"
 )
 _OR_NONE = expression(r"[ \t]{1,4}\|[ \t]{1,4}None\b")
+_A_CALL = expression(r"[A-Za-z_][\w.]{0,80}[ ]?\(")
 _EXPRESSION = expression(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
 _FALLBACK = expression(r"\$\{\w{1,64}:?[-=+](?!\})")
@@ -525,7 +526,8 @@ def _held(text: str, start: int, end: int, name: str) -> Iterator[Span]:
     held = _SUBSTITUTED if text.startswith(("$(", "`", "${"), start) else _HELD
     for word in held.finditer(text, start, end):
         value = word[0].rstrip(":")
-        if looks_made(value) and not value.isupper() and is_secret_option(name, value):
+        calls = text.startswith("(", word.end())
+        if not calls and looks_made(value) and not value.isupper() and is_secret_option(name, value):
             yield Span(word.start(), word.start() + len(value), name)
 
 
@@ -610,7 +612,7 @@ def _after_a_name(
     text: str, start: int, name: str, *, closed: bool, joint: str, begin: int | None = None
 ) -> Span | None:
     """The value that starts here, where its name makes it a secret. ``closed``: the quotes of the name end before."""
-    if name.lower() in _HEADERS and not closed:
+    if name.lower() in _HEADERS and not closed and not (joint == " = " and _A_CALL.match(text, start)):
         before = text[max(0, start - len(name) - len(joint) - 1) : start][:1]
         quoted = before in ('"', "'", "`") and not _DIGEST.match(text, start)
         line = _LINES.match(text, start)
@@ -721,7 +723,11 @@ def _judged(text: str, start: int, end: int, name: str) -> Span | None:
     value = text[start:end]
     # A program's constants have their own names for values: EXPIRED_TOKEN = "expired_token".
     said, own = words(value), words(name)
-    its_name = said == own or (len(said) > 0 and not is_password(name) and set(said) <= set(own))
+    its_name = (
+        said == own
+        or (not is_password(name) and _is_a_name(value))
+        or (len(said) > 0 and not is_password(name) and set(said) <= set(own))
+    )
     its_type = len(own) < len(said) and set(own) <= set(said) and _CLASS.fullmatch(value.rpartition(".")[2])
     is_secret = any(map(str.isalnum, value)) and not (its_name or its_type) and is_secret_option(name, value.strip())
     return Span(start, end, name) if is_secret else None

@@ -55,7 +55,7 @@ _OPENS = _set(
     "dropbox elevenlabs facebook figma firecrawl fireworks groq heroku hubspot jina kucoin langfuse langsmith linkedin "
     "mailgun mapbox mistral moonshot ngc nvidia openrouter perplexity pinecone postman pulumi qianfan replicate runpod "
     "sambanova sendbird sentry serpapi siliconflow squarespace stepfun supabase tencent twilio vastai volc volcengine "
-    "yandex zhipu zhipuai judge"
+    "yandex zhipu zhipuai"
 )
 # As words of their own before the last: an API key, the HF token; a server key may be anything.
 _AS_A_WORD = _set(
@@ -252,8 +252,7 @@ def is_secret_option(name: str, value: str) -> bool:
         )
     drawn = looks_drawn(value) or _looks_thought_out(value) or (found[-1] in _NO_SUM and is_digest(value))
     told_to_all = "public" in found or found[-2:] == ["cache", "key"]
-    # TAVILY_API; LLM_API and JUDGE_API may be any name.
-    whose = found[-1] != "api" or (not _OPENS.isdisjoint(found[-2:-1]) and found[-2:-1] != ["judge"])
+    whose = found[-1] != "api" or not _OPENS.isdisjoint(found[-2:-1])  # TAVILY_API; LLM_API may be any name
     return found[-1] in _PERHAPS and drawn and whose and not told_to_all and _OF_A_MODEL.isdisjoint(found)
 
 

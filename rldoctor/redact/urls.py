@@ -14,7 +14,7 @@ _START = expression(
 )
 # user:password@host behind a scheme without its slashes; others divide a job, a task and a rank by colons.
 _OPAQUE = expression(
-    r"(?<![\w:/@.-])(?:mailto|(?:imap|smtp|pop3?|sip)s?|xmpp):(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
+    r"(?<![\w/@.-])(?:mailto|(?:imap|smtp|pop3?|sip)s?|xmpp):(?P<user>[\w.-]{1,64}:[^\s:@/\"'<>]{6,256})(?=@(?!sha\d)[\w.-])"
 )
 _RUN = expression(r"[^\s\"'`<>\\|]{0,2048}")
 _SCHEME = expression(r"[A-Za-z][A-Za-z0-9+.-]{0,31}$")

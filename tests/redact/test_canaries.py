@@ -126,6 +126,14 @@ def test_a_secret_is_known_from_any_place_of_a_log(tmp_path: Path, capsys: pytes
         assert "ValueError" in reported and SIGN not in reported
 
 
+def test_a_secret_is_known_where_a_null_divides_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the system keeps a command line; a report shows none."""
+    log = tmp_path / "run.log"
+    log.write_text(log_of([f"python3\0x.py\0--judge-token\0{canary()}\0--seed\0001"]))
+    reported = leaves(capsys, "triage", log, "--format", "json")
+    assert "x.py" in reported and SIGN not in reported
+
+
 def test_a_secret_that_lines_divide_or_a_limit_cuts_is_in_no_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

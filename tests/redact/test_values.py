@@ -199,6 +199,10 @@ HTTPBasicAuthHandler(password_mgr=auth)
 b64encode(b":".join((username, password))).strip()
 headers["authorization"] = f"Key {api_key}"
 login, account, password = auth_from_netrc
+    secret_name: str = "wandb"; secret_key: str = "api-key"
+password_hash = hashlib.sha256(password.encode()).hexdigest()
+cookie = request.cookies.get("session")
+judge_key: answer
 '''.strip("\n").split("\n"),
 )
 def test_lines_of_libraries_stay(line: str) -> None:
