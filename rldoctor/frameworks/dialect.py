@@ -104,6 +104,9 @@ class Dialect:
     others, so that only a slip of one of them is called wrong."""
     closed: ClassVar[frozenset[str]] = frozenset()
     """Those of them whose value is one of the names, unless a launch :meth:`registers` its own."""
+    lookups: ClassVar[Mapping[str, str]] = {}
+    """Native key to the option of another package (``transformers:TrainingArguments.optim``) whose words it takes, too:
+    only a slip of one of them is called wrong."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Patterns (``fnmatch``) of native keys that every launch reads, so that one without a default must be given."""
     exact: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rldoctor.frameworks import frameworks
 from rldoctor.tables import options
-from rldoctor.tables.options.parts import ClassPart, Group, Layout, class_part, fields_of
+from rldoctor.tables.options.parts import ClassPart, Group, Layout, Listing, class_part, fields_of
 
 TRANSFORMERS = Layout(
     packages=("transformers",),
@@ -18,6 +18,13 @@ TRANSFORMERS = Layout(
         "Seq2SeqTrainingArguments": Group(
             (class_part("transformers/training_args_seq2seq.py:Seq2SeqTrainingArguments", inherited=False),),
             ("TrainingArguments",),
+        ),
+    },
+    names={
+        "report_to": Listing(
+            places=("transformers/integrations/integration_utils.py:INTEGRATION_TO_CALLBACK",),
+            besides=("all", "none"),
+            closed=True,
         ),
     },
 )

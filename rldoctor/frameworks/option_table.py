@@ -14,7 +14,7 @@ from packaging.version import Version
 from rldoctor.case import Unknown
 from rldoctor.frameworks.layouts import file_of, layout_of
 from rldoctor.tables.options.combine import combined
-from rldoctor.tables.options.model import MISSING, Computed, Option
+from rldoctor.tables.options.model import INHERITED, MISSING, Computed, Option
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.versions import parsed
 
@@ -200,9 +200,12 @@ class OptionTable:
                 if overlap > 0:
                     here.append(entry)
                     covered += overlap
+            whole = covered > high - low and not isinstance(span, Unknown)
+            if here and here[-1].get("type") == INHERITED and not whole:
+                continue  # the option is there, its names are not known
             if here and isinstance(span, Unknown):
                 uncertain[name] = span
-            elif here and covered <= high - low:
+            elif here and not whole:
                 uncertain[name] = Unknown(reason=f"not every {self.framework} release in question has {name}")
             elif here:
                 options[name] = _merged(name, here)
@@ -221,7 +224,12 @@ def _merged(name: str, entries: list[dict[str, Any]]) -> Option:
     if len(options) == 1:
         return newest
     same_alias = all(option.alias == newest.alias for option in options)
-    merged = replace(newest, alias=newest.alias if same_alias else None, required=all(o.required for o in options))
+    merged = replace(
+        newest,
+        alias=newest.alias if same_alias else None,
+        required=all(o.required for o in options),
+        names=newest.names if all(o.names == newest.names for o in options) else None,
+    )
     if all(option.default == newest.default for option in options):
         return merged
     changed = ", ".join(entry["since"] for entry in entries if "since" in entry)
@@ -246,6 +254,8 @@ def decoded(name: str, entry: Mapping[str, Any]) -> Option:
         entry.get("deprecated", False),
         entry.get("added", False),
         entry.get("alias"),
+        tuple(entry["names"]) if "names" in entry else None,
+        entry.get("closed", False),
         entry.get("since"),
         entry.get("until"),
     )
@@ -262,7 +272,9 @@ def encoded(option: Option) -> dict[str, Any]:
         entry["type"] = option.type
     if option.choices is not None:
         entry["choices"] = list(option.choices)
-    for flag in ("enforced", "required", "deprecated", "added"):
+    if option.names is not None:
+        entry["names"] = list(option.names)
+    for flag in ("enforced", "required", "deprecated", "added", "closed"):
         if getattr(option, flag):
             entry[flag] = True
     if option.alias is not None:

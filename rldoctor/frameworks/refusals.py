@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
 # Words for true, and slips of the pen in them: as texts they count as true, which is what they mean.
 _MEANS_TRUE = re.compile(r"(t\w{0,2}[ru]\w{0,2}|y|yes|on|1|enabled?)$", re.IGNORECASE)
+# A path, an import, an expansion, several in one word: no name.
+_ELSEWHERE = re.compile(r"[/.,:{}$\s]")
 # Texts that stand for no value, or for one that is to be given.
 _NOTHING = frozenset({"", "none", "null", "~", "???"})
 # No number, nor several that an option may take in one text (``0.5_4.0``).
@@ -119,20 +121,38 @@ def _understood(dialect: Dialect, native: Native) -> str | None:
 
 
 def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
-    """A value that must be a name which the framework knows, and is none."""
-    if native.key not in dialect.words or not isinstance(native.value, str) or has_mark(native.value):
+    """A value that must be a name which the framework knows, and is none; of several the first such."""
+    words = native.value if isinstance(native.value, list) else [native.value]
+    names, closed = _known_names(dialect, launch, native)
+    if not names or native.operator == "~":
         return None
-    names, key = dialect.words[native.key].split(), native.key
-    meant = slip(native.value, names)
+    for word in words:
+        if not isinstance(word, str) or not word or has_mark(word) or word in names or _ELSEWHERE.search(word):
+            continue
+        meant = slip(word, names)
+        if meant is None and not closed:
+            continue
+        likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, word).ratio()))
+        option = _understood(dialect, native) if len(words) == 1 else None
+        return native.as_refused(owner=dialect.name, value=word, accepted=tuple(likest), option=option)
+    return None
+
+
+def _known_names(dialect: Dialect, launch: Launch, native: Native) -> tuple[Sequence[str], bool]:
+    """The names that the framework's release has for a value, and whether it takes no other."""
+    found = _declared(dialect, launch, native)
+    group, _, name = dialect.lookups.get(native.key, "").rpartition(".")
+    elsewhere = launch.options(group) if group else None
+    other = elsewhere.get_option(name) if elsewhere is not None else None
+    own = (found[1].names or ()) if found is not None else ()
+    if other is not None:
+        return (*own, *map(str, other.names or other.choices or ())), False
+    if found is not None and own:
+        return own, found[1].closed and not dialect.registers(launch)
     options = launch.options(dialect.main_group(launch))
     covered = options is not None and options.gap is None  # a release of which the names are known
-    if meant is None and not (key in dialect.closed and covered and native.value and not dialect.registers(launch)):
-        return None
-    if native.value in names or native.operator == "~":
-        return None
-    likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, native.value).ratio()))
-    option = _understood(dialect, native)
-    return native.as_refused(owner=dialect.name, value=native.value, accepted=tuple(likest), option=option)
+    closed = native.key in dialect.closed and covered and not dialect.registers(launch)
+    return dialect.words.get(native.key, "").split(), closed
 
 
 def _declared(dialect: Dialect, launch: Launch, native: Native) -> tuple[OptionSet, Option] | None:

@@ -240,6 +240,55 @@ def test_texts_in_files_that_are_no_value_of_a_declared_type(
     assert [(one.key, one.takes.startswith(takes)) for one in found] == ([(key, True)] if key else [])
 
 
+VERL = "python3 -m verl.trainer.main_ppo data.train_batch_size=8 "
+GRPO = "python3 -m trl.scripts.grpo --use_vllm --reward_funcs "
+
+
+# What the release's own code looks up: a list, a dictionary, what registers itself, what is compared.
+@pytest.mark.parametrize(
+    ("command", "versions", "value", "meant"),
+    [
+        (VERL + 'trainer.logger=\'["console","wandbb"]\'', {"verl": "0.7.0"}, "wandbb", "wandb"),
+        (VERL + 'trainer.logger=\'["console","rl_insight"]\'', {"verl": "0.7.0"}, "rl_insight", ""),  # came with 0.9
+        (VERL + "trainer.logger=tensorboard", {"verl": "0.7.0"}, "", ""),
+        (VERL + "reward_model.reward_manager=naiv", {"verl": "0.7.0"}, "naiv", "naive"),
+        (VERL + "reward_model.reward_manager=my_own", {"verl": "0.7.0"}, "", ""),
+        ("swift rlhf --rlhf_type grpo --deepspeed zero4", SWIFT, "zero4", ""),
+        ("swift rlhf --rlhf_type grpo --deepspeed zero3_offload", SWIFT, "", ""),
+        ("swift rlhf --rlhf_type grpo --deepspeed conf/zero4.json", SWIFT, "", ""),
+        ("swift rlhf --rlhf_type grpo --reward_funcs format acuracy", SWIFT, "acuracy", "accuracy"),
+        ("swift rlhf --rlhf_type grpo --reward_funcs mine --external_plugins p.py", SWIFT, "", ""),
+        ("swift rlhf --rlhf_type grpo --report_to wadnb", SWIFT, "wadnb", "wandb"),
+        ("swift rlhf --rlhf_type grpo --report_to tensorboard swanlab", SWIFT, "", ""),
+        (GRPO + "accurate_reward", TRL, "accurate_reward", "accuracy_reward"),
+        (GRPO + "accuracy_reward mine.reward", TRL, "", ""),
+        ("accelerate launch my_grpo.py --use_vllm --vllm_mode colocate --reward_funcs mine", TRL, "", ""),
+    ],
+)
+def test_names_that_the_release_looks_up(
+    launches: Launches, command: str, versions: dict[str, str], value: str, meant: str
+) -> None:
+    found = refused(launches, f"{command}\n", **versions)
+    assert [one.value for one in found] == ([value] if value else [])
+    assert not meant or found[0].accepted[0] == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "versions", "value"),
+    [
+        ("a.yaml", "rl: grpo\nbase_model: m\noptimizer: adamw_torch_fuse\n", {"axolotl": "0.18.0"}, "adamw_torch_fuse"),
+        ("a.yaml", "rl: grpo\nbase_model: m\noptimizer: muon\n", {"axolotl": "0.18.0"}, ""),
+        ("a.yaml", "rl: grpo\nbase_model: m\noptimizer: plugin_opt\n", {"axolotl": "0.18.0"}, ""),
+        ("a.yaml", "rl: grpo\nbase_model: m\ntrl:\n  loss_type: grppo\n", {"axolotl": "0.18.0"}, "grppo"),
+        ("config.yaml", "worker: {actor: {optim: {strategy: adamw8bit}}}\n", {"easyr1": "0.3.2"}, "adamw8bit"),
+        ("config.yaml", "worker: {actor: {optim: {strategy: adamw_bf16}}}\n", {"easyr1": "0.3.2"}, ""),
+    ],
+)
+def test_names_in_files(launches: Launches, name: str, text: str, versions: dict[str, str], value: str) -> None:
+    found = refused(launches, text, name, trl="1.8.0", transformers="5.6.2", **versions)
+    assert [one.value for one in found] == ([value] if value else [])
+
+
 def test_one_of_several_types_need_not_be_a_choice(launches: Launches) -> None:
     # bool | Literal["offload", "offload_disk"]
     text = "base_model: m\nrl: grpo\n"

@@ -241,6 +241,11 @@ def _is_slip(one: UnknownOption) -> bool:
 class Axolotl(Dialect):
     name, owner = "axolotl", "axolotl"
     entries = ("axolotl train", "axolotl vllm-serve", "axolotl.cli.train", "axolotl.cli.vllm_serve", "axolotl.cli.main")
+    lookups: ClassVar[Mapping[str, str]] = {
+        "optimizer": "transformers:TrainingArguments.optim",
+        "lr_scheduler": "transformers:TrainingArguments.lr_scheduler_type",
+        "trl.loss_type": "trl:GRPOConfig.loss_type",
+    }
     table: ClassVar[Mapping[str, str | Rule]] = {**_SECTION, **_SERVE, **_TRAIN}
     beside = _BESIDE
     strict = frozenset({Form.YAML})

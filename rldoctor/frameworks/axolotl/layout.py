@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import FolderPart, Group, Layout, class_part
+from rldoctor.tables.options.parts import FolderPart, Group, Layout, Listing, class_part
 
 AXOLOTL = Layout(
     packages=("axolotl",),
@@ -22,6 +22,7 @@ AXOLOTL = Layout(
             validates=True,  # pydantic
         ),
     },
+    names={"optimizer": Listing(places=("axolotl/utils/schemas/enums.py:CustomSupportedOptimizers",))},
 )
 
 LAYOUTS = {"axolotl": AXOLOTL}

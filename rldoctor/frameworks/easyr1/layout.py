@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import Group, Layout, OverlayPart, class_part
+from rldoctor.tables.options.parts import Group, Layout, Listing, OverlayPart, class_part
 
 EASYR1 = Layout(
     packages=("verl",),
@@ -11,6 +11,16 @@ EASYR1 = Layout(
         "main": Group((class_part("verl/trainer/config.py:PPOConfig", nested=True),), validates=True),  # OmegaConf
         # What its example launches build upon, and what lies in a clone only.
         "examples/config.yaml": Group((OverlayPart(("examples/config.yaml",)),), includes=("main",)),
+    },
+    names={
+        "trainer.logger": Listing(places=("verl/utils/logger/logger.py:LOGGERS",), closed=True),
+        "worker.actor.optim.strategy": Listing(
+            compared=("verl/workers/fsdp_workers.py:optim_config.strategy",), closed=True
+        ),
+        "worker.reward.reward_type": Listing(
+            compared=("verl/trainer/main.py:config.worker.reward.reward_type",), closed=True
+        ),
+        "algorithm.kl_penalty": Listing(compared=("verl/trainer/core_algos.py:kl_penalty",)),
     },
 )
 

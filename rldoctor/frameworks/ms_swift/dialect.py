@@ -52,6 +52,11 @@ class MsSwift(Dialect):
     beside = BESIDE
     derivations = (start, placement, batch, evaluation, training, engine, seeds)
 
+    def registers(self, launch: Launch) -> bool:
+        """Files of the launch's own are imported for what they register."""
+        given = launch.arguments(flags=self._flags)
+        return any(given.value(name) is not None for name in ("external_plugins", "custom_register_path"))
+
     def claims(self, launch: Launch) -> int:
         """Its commands and YAML keys, scripts that make its arguments, and a fork's command with its telling option."""
         found = super().claims(launch)

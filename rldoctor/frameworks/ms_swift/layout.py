@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import Group, Layout, class_part, fields_of
+from rldoctor.tables.options.parts import Group, Layout, Listing, class_part, fields_of
 
 _OF_3, _OF_4 = "swift/llm/argument", "swift/arguments"
 
@@ -34,6 +34,16 @@ MS_SWIFT = Layout(
             "swift/megatron/argument/rlhf_args.py:MegatronRLHFArguments",
             "swift/megatron/arguments/rlhf_args.py:MegatronRLHFArguments",
             command=True,
+        ),
+    },
+    names={
+        "reward_funcs": Listing(places=("swift/plugin/orm.py:orms", "swift/rewards/orm.py:orms"), closed=True),
+        "rlhf:deepspeed": Listing(
+            places=(
+                f"{_OF_3}/train_args.py:TrainArguments._init_deepspeed.deepspeed_mapping",
+                f"{_OF_4}/sft_args.py:SftArguments._init_deepspeed.deepspeed_mapping",
+            ),
+            closed=True,  # but for files
         ),
     },
 )

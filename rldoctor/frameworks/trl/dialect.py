@@ -135,6 +135,10 @@ class TRL(Dialect):
         words = {word.text.partition("=")[0].lstrip("-").replace("-", "_") for word in launch.words}
         return 40 + self.specific if launch.entry.endswith(".py") and words & set(_TELLING) else 0
 
+    def registers(self, launch: Launch) -> bool:
+        """A script of one's own may look its names up in another place."""
+        return not any(fnmatchcase(launch.entry, pattern) for pattern in self.entries)
+
     def main_group(self, launch: Launch) -> str:
         """The options whose defaults count: of a command or parser its dataclasses', else its config's."""
         config = config_of(launch)

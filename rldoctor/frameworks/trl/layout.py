@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import TRAINING_ARGUMENTS, Group, Layout, fields_of
+from rldoctor.tables.options.parts import TRAINING_ARGUMENTS, Group, Layout, Listing, fields_of
 
 TRL = Layout(
     packages=("trl",),
@@ -30,6 +30,10 @@ TRL = Layout(
             includes=("?DatasetMixtureConfig", "ModelConfig", "RLOOConfig", "RLOOScriptArguments"), abbreviations=True
         ),
         "vllm-serve": fields_of("trl/scripts/vllm_serve.py:ScriptArguments", command=True),
+    },
+    names={
+        "reward_funcs": Listing(places=("trl/scripts/grpo.py:reward_funcs_registry",), closed=True),
+        "GRPOConfig:loss_type": Listing(compared=("trl/trainer/grpo_trainer.py:self.loss_type",)),
     },
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import Group, HydraPart, Layout, OverlayPart
+from rldoctor.tables.options.parts import Group, HydraPart, Layout, Listing, OverlayPart
 
 _CONFIG = ("verl/trainer/config",)
 
@@ -40,6 +40,16 @@ VERL = Layout(
             for name, folder in (("one_step_off", "one_step_off_policy"), ("fully_async", "fully_async_policy"))
             for kind in ("", "_megatron")
         ),
+    },
+    names={
+        "trainer.logger": Listing(
+            places=("verl/utils/tracking.py:Tracking.supported_backend",), besides=("tracking",), closed=True
+        ),
+        **dict.fromkeys(
+            ("reward_model.reward_manager", "reward.reward_manager.name"),
+            Listing(registered=("verl/workers/reward_manager:register", "verl/experimental/reward_loop:register")),
+        ),
+        "actor_rollout_ref.actor.policy_loss.loss_mode": Listing(registered=("verl/trainer/ppo:register_policy_loss",)),
     },
 )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rldoctor.case import Unknown
-from rldoctor.tables.options.model import Option, Options
+from rldoctor.tables.options.model import INHERITED, Option, Options
 from rldoctor.tables.options.optionset import OptionSet
 from rldoctor.tables.options.parts import Layout
 
@@ -40,9 +41,17 @@ def combined(
         disputed.update(below.uncertain)
         if not included.startswith("?"):
             gap = gap or below.gap
-    for name in own:
+    for name, option in own.items():
         disputed.pop(name, None)
-    options.update(own)
+        # One that is declared anew is looked up where the one below it is.
+        above = options.get(name)
+        if option.type == INHERITED:
+            if above is not None:
+                options[name] = replace(above, names=option.names, closed=option.closed)
+            continue
+        if option.names is None and above is not None and above.names is not None:
+            option = replace(option, names=above.names, closed=above.closed)
+        options[name] = option
     for name, reason in (uncertain or {}).items():
         options.pop(name, None)
         disputed[name] = reason

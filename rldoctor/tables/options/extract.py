@@ -9,7 +9,8 @@ from typing import Any
 from rldoctor.tables.options.arguments import Arguments
 from rldoctor.tables.options.fields import Classes, find_class
 from rldoctor.tables.options.hydra import composed, mapping
-from rldoctor.tables.options.model import MISSING, Option, Options
+from rldoctor.tables.options.listings import listed
+from rldoctor.tables.options.model import INHERITED, MISSING, Option, Options
 from rldoctor.tables.options.parts import (
     ClassPart,
     ExamplesPart,
@@ -45,7 +46,19 @@ class Extractor:
             self._groups[name] = {}
             for part in self.layout.groups[name].parts:
                 self._groups[name].update(self._part(part))
+            self._look_up(name)
         return self._groups[name]
+
+    def _look_up(self, name: str) -> None:
+        """Gives the options of a group the names that the layout tells a place of."""
+        options = self._groups[name]
+        for key, listing in self.layout.names.items():
+            group, _, option = key.rpartition(":")
+            if options and (option in options if not group else group == name):
+                names = listed(self.tree, listing)
+                held = options.get(option, Option(option, type=INHERITED))
+                if names:
+                    options[option] = replace(held, names=names, closed=listing.closed)
 
     def groups(self, names: Iterable[str] | None = None) -> dict[str, Options]:
         """The own options of the groups that this tree has."""

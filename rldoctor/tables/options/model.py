@@ -28,6 +28,10 @@ MISSING = _Missing()
 OPEN_TYPES = frozenset({"dict", "any"})
 
 
+# The type of an option that a group below declares, and of which the group itself tells nothing but its names.
+INHERITED = "inherited"
+
+
 @dataclass(frozen=True)
 class Option:
     """One option as one release declares it.
@@ -38,6 +42,7 @@ class Option:
     ``type`` is made of ``bool int float str list dict any`` joined by ``|``, with a ``?`` where None is allowed, and
     empty where the source does not say. ``choices`` holds what the framework accepts, when it accepts nothing else;
     ``enforced`` says that the class itself raises for another text, however that gets there.
+    ``names`` are the words among which its code looks the value up, ``closed`` where any other is refused.
     ``since`` and ``until`` (exclusive) are the releases read between which this very declaration stood; None means as
     far as was read. ``added`` marks a Hydra key that is absent from the YAML and therefore needs ``+`` in front.
     ``alias`` names the option that this one is another spelling of."""
@@ -51,6 +56,8 @@ class Option:
     deprecated: bool = False
     added: bool = False
     alias: str | None = None
+    names: tuple[str, ...] | None = None
+    closed: bool = False
     since: str | None = field(default=None, compare=False)
     until: str | None = field(default=None, compare=False)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from rldoctor.records import dataclass
 
 
@@ -74,6 +77,20 @@ class MentionPart:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Listing:
+    """The names among which code looks up an option's value. ``places`` are ``path:NAME`` alternatives, a list, the
+    keys of a dictionary or an enumeration (``Class.NAME`` within a class or function), ``registered``
+    ``folder:decorator``, ``compared`` ``path:expression`` for what the expression is compared with. ``besides`` are
+    taken, too. Any other word is refused where the listing is ``closed``; else a launch may register its own."""
+
+    places: tuple[str, ...] = ()
+    registered: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
+    closed: bool = False
+
+
 Part = ClassPart | FolderPart | ParserPart | SignaturePart | HydraPart | OverlayPart | ExamplesPart | MentionPart
 
 
@@ -105,12 +122,14 @@ class Group:
 @dataclass(frozen=True)
 class Layout:
     """A framework: its import packages, the files that tell its source from others', its groups (the first is
-    meant when none is named), and the folders of a repository in which its packages lie."""
+    meant when none is named), the folders of a repository in which its packages lie, and the names that an option of
+    any group (``group:option`` for one of that group alone) is looked up among."""
 
     packages: tuple[str, ...]
     markers: tuple[str, ...]
     groups: dict[str, Group]
     roots: tuple[str, ...] = ("",)
+    names: Mapping[str, Listing] = field(default_factory=dict)
 
     @property
     def main(self) -> str:
