@@ -4,9 +4,10 @@ What it looks for
     A launcher that is told of more nodes than there are or than the scheduler is asked for (``#SBATCH``, ``#PBS``,
     ``#BSUB``, ``sbatch``, ``srun``, a hostfile, a manifest of Kubernetes); an srun or mpirun that starts another number
     of launchers than they wait for, or one for every device where each starts processes for all of them; an mpirun for
-    more ranks than its hosts have slots; a torchrun for several nodes that the batch script starts on the first one
-    alone; processes that cannot be shared out over the nodes; an accelerate that is told of one node's processes for
-    all of them. In a log: a store that waits for clients which never join, ranks beyond the world size.
+    more ranks than its hosts have slots; a node whose rank is none of theirs; a torchrun for several nodes that the
+    batch script starts on the first one alone; processes that cannot be shared out over the nodes; an accelerate that
+    is told of one node's processes for all of them. In a log: a store that waits for clients which never join, ranks
+    beyond the world size.
 
 Why it hurts
     Every rank that was started waits for the others until the time limit, minutes to half an hour, and the error then
@@ -89,6 +90,22 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
             ),
             *(more_nodes(plan, nodes) if asked else ()),
         ),
+    )
+
+
+@check.declared(needs=["plan.process.nnodes", "plan.process.node_rank"])
+def rank_of_the_node(case: Case) -> Iterator[Finding | Reach]:
+    """The launcher's own place among the nodes, which counts from 0."""
+    plan = plan_of(case)
+    nodes, rank = plan.value("process.nnodes"), plan.value("process.node_rank")
+    if 0 <= rank < nodes:
+        yield Reach(f"node {rank} of {nodes}")
+        return
+    yield check.finding(
+        f"this is node {rank} of {nodes}: the ranks of nodes go from 0 to {nodes - 1}, and the others wait for one "
+        "that never joins",
+        evidence=cite(plan, "process.node_rank", "process.nnodes"),
+        fixes=(Fix(title="give each node its own rank, the first one 0"),),
     )
 
 

@@ -136,7 +136,8 @@ def _as_asked(plan: RolloutPlan, count: int) -> tuple[str, ...]:
 
 @check.declared(needs=["plan"])
 def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
-    """CUDA_VISIBLE_DEVICES against the machine: CUDA stops at the first number that does not exist."""
+    """CUDA_VISIBLE_DEVICES against the machine: CUDA stops at the first number that does not exist, and takes none
+    where one stands twice."""
     plan = plan_of(case)
     count = machine_devices(case)
     if plan.get(ALLOCATED) is not None:
@@ -149,6 +150,16 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
         if launch is None or seen is None or not seen.listed:
             continue
         listed = True
+        once = list(dict.fromkeys(seen.ids))
+        if len(once) < len(seen.ids):
+            twice = joined([text for text in once if seen.ids.count(text) > 1])
+            yield check.finding(
+                f"CUDA_VISIBLE_DEVICES names GPU {twice} twice: CUDA then finds no device at all",
+                evidence=seen.evidence,
+                fixes=(Fix.unsafe("name each device once", {VISIBLE: joined(once)}),),
+                url="https://github.com/pytorch/pytorch/blob/v2.9.0/torch/cuda/__init__.py",
+            )
+            continue
         missing = [text for text in seen.ids if text.isdecimal() and int(text) >= count]
         if not missing:
             yield Reach(f"devices {joined(seen.ids)} of {count}")

@@ -46,6 +46,14 @@ def test_a_fix_that_breaks_the_groups_is_not_safe() -> None:
     assert four.fixes[0].applicability is Applicability.SAFE
 
 
+# torch/cuda/__init__.py, _parse_visible_devices: a repeated ordinal results in an empty set.
+def test_a_device_that_stands_twice() -> None:
+    plan: dict[str, Any] = {"process__launcher": "none", "process__nproc": 1}
+    found = finding(check, gpus=4, **plan, env__CUDA_VISIBLE_DEVICES="0,1,1")
+    assert "names GPU 1 twice" in found.message
+    assert found.fixes[0].edits[0].value == "0,1"
+
+
 def test_devices_that_the_machine_lacks() -> None:
     found = finding(check, gpus=4, process__launcher="none", process__nproc=1, env__CUDA_VISIBLE_DEVICES="4,5,6,7")
     assert "names GPU 4,5,6,7, the node has 4" in found.message

@@ -24,6 +24,13 @@ def test_more_nodes_than_there_are() -> None:
     assert quiet(check, nodes=1, process__launcher="ray", process__nnodes=2)
 
 
+@pytest.mark.parametrize(("rank", "fires"), [(2, True), (-1, True), (1, False), (0, False)])
+def test_a_node_that_is_none_of_the_run(rank: int, fires: bool) -> None:
+    plan: dict[str, Any] = {"nodes": 2, "process__launcher": "torchrun", "process__nnodes": 2}
+    outcome = judged(check, **plan, process__node_rank=rank)
+    assert [found.message.startswith(f"this is node {rank} of 2") for found in outcome.findings] == [True] * fires
+
+
 def test_processes_that_nodes_cannot_share() -> None:
     plan: dict[str, Any] = {"nodes": 2, "process__launcher": "accelerate", "process__nnodes": 2}
     found = finding(check, **plan, process__total=15)
