@@ -289,6 +289,14 @@ def test_names_in_files(launches: Launches, name: str, text: str, versions: dict
     assert [one.value for one in found] == ([value] if value else [])
 
 
+def test_a_yaml_file_names_what_registers_more(launches: Launches) -> None:
+    text = "rlhf_type: grpo\nvllm_mode: colocate\nuse_vllm: true\nreward_funcs:\n  - mine\n"
+    (found,) = launches({"run.sh": "swift rlhf run.yaml\n", "run.yaml": text}, **SWIFT)[0].refused
+    assert found.value == "mine"
+    more = {"run.sh": "swift rlhf run.yaml\n", "run.yaml": f"{text}external_plugins: [p.py]\n"}
+    assert launches(more, **SWIFT)[0].refused == ()
+
+
 def test_one_of_several_types_need_not_be_a_choice(launches: Launches) -> None:
     # bool | Literal["offload", "offload_disk"]
     text = "base_model: m\nrl: grpo\n"

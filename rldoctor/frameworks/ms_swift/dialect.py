@@ -29,6 +29,10 @@ _ROLES = ("train", "rollout", "teacher")
 _SERVERS = ("swift rollout", "swift deploy")
 
 
+# What names the files.
+_PLUGINS = ("external_plugins", "custom_register_path")
+
+
 class MsSwift(Dialect):
     name, owner = "ms-swift", "ms-swift"
     entries = (
@@ -53,9 +57,12 @@ class MsSwift(Dialect):
     derivations = (start, placement, batch, evaluation, training, engine, seeds)
 
     def registers(self, launch: Launch) -> bool:
-        """Files of the launch's own are imported for what they register."""
+        """Files of the launch's own are imported for what they register, also where its YAML names them; a script of
+        one's own, and what was not read, may do so, too."""
         given = launch.arguments(flags=self._flags)
-        return any(given.value(name) is not None for name in ("external_plugins", "custom_register_path"))
+        files = [tree.source.text for tree in (launch.tree, *launch.trees) if tree is not None]
+        named = any(given.value(name) is not None or any(name in text for text in files) for name in _PLUGINS)
+        return named or launch.python is not None or launch.missed is not None
 
     def claims(self, launch: Launch) -> int:
         """Its commands and YAML keys, scripts that make its arguments, and a fork's command with its telling option."""
