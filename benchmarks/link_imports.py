@@ -136,10 +136,12 @@ def main() -> int:
             continue
         vain = {problem["name"].partition(".")[0] for problem in problems}
         reality = _import(asked.python.absolute(), folders, linked["entries"], vain)
+        followed = [one for one in folders if one.name.rpartition("-")[0] in trainers]
         own = [
             said
             for said in reality.values()
-            if said and said[2].startswith(f"{trainer}{os.sep}") and not _further(said, linked["entries"])
+            if (said and Path(said[2]).is_relative_to(trainer) and not _further(said, linked["entries"]))
+            or (said and _vain(said, vain) and any(Path(said[2]).is_relative_to(one) for one in followed))
         ]
         other = [said for said in reality.values() if said and said not in own]
         if own:
@@ -173,6 +175,12 @@ def _further(said: list[str], entries: list[str]) -> bool:
     missing = re.fullmatch(r"No module named '(\w+)([.\w]*)'.*", said[1])
     linked = {*OTHERS, *(entry.partition(".")[0] for entry in entries)}
     return missing is not None and (missing[1] not in linked or not missing[2])
+
+
+def _vain(said: list[str], vain: set[str]) -> bool:
+    """Whether what is missing is what the link check says to be asked for in vain."""
+    missing = re.match(r"No module named '(\w+)", said[1])
+    return missing is not None and missing[1] in vain
 
 
 def _transformers(trainer: Path, engine: Path, releases: list[Path]) -> Path | None:

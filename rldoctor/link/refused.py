@@ -375,7 +375,7 @@ class _Follower(Fields):
             self.follow(node.finalbody, frame)
         elif isinstance(node, ast.For) and (items := self._items(node, frame)) is not None:
             for item in items:
-                frame.names[last_name(node.target)] = Known(item)
+                frame.names |= dict(zip(_names_of(node.target), map(Known, item), strict=True))
                 self.follow(node.body, frame)
         elif isinstance(node, ast.For | ast.While | ast.AsyncFor | ast.AsyncWith | ast.Match):
             cases = [case.body for case in node.cases] if isinstance(node, ast.Match) else [node.body]
@@ -384,14 +384,18 @@ class _Follower(Fields):
         elif isinstance(node, ast.Expr):
             self._effects(node.value, frame)
 
-    def _items(self, node: ast.For, frame: Frame) -> tuple[Any, ...] | None:
-        """What a loop goes through from first to last, where that is known."""
+    def _items(self, node: ast.For, frame: Frame) -> list[tuple[Any, ...]] | None:
+        """What a loop goes through from first to last, where that is known: for each turn a value for every name."""
         through = self.value(node.iter, frame)
         known = isinstance(through, Known) and isinstance(through.value, tuple)
         leaves = any(isinstance(part, ast.Break | ast.Continue) for part in parts_of(node.body))
-        if not known or leaves or node.orelse or not isinstance(node.target, ast.Name):
+        if not known or leaves or node.orelse or not isinstance(through, Known) or len(through.value) > LONGEST:
             return None
-        return through.value if isinstance(through, Known) and len(through.value) <= LONGEST else None
+        if isinstance(node.target, ast.Name):
+            return [(item,) for item in through.value]
+        names = _names_of(node.target)
+        paired = names and all(isinstance(item, tuple) and len(item) == len(names) for item in through.value)
+        return list(through.value) if paired else None
 
     def _if(self, node: ast.If, frame: Frame) -> None:
         self._effects(node.test, frame)
@@ -662,6 +666,14 @@ class _Follower(Fields):
         names = [node.name for _, node in self.order]
         name = last_name(owner)
         return names[names.index(name) - 1] if name in names[1:] else None
+
+
+def _names_of(target: ast.expr) -> list[str]:
+    """The names that a loop gives values, where they are plain; none of any other target."""
+    parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    return (
+        [part.id for part in parts if isinstance(part, ast.Name)] if all(isinstance(p, ast.Name) for p in parts) else []
+    )
 
 
 def _is_of_class(function: ast.FunctionDef, given: _Given | None) -> bool:

@@ -147,7 +147,12 @@ WORKED_OUT = {
         @dataclass
         class Base:
             CHECKED = ["low", "high"]
+            floor: Optional[int] = None
+            ceiling: Optional[int] = None
             def __post_init__(self):
+                for old, new in (("floor", "low"), ("ceiling", "high")):
+                    if getattr(self, old) is not None:
+                        setattr(self, new, getattr(self, old))
                 for name in self.CHECKED:
                     if getattr(self, name) < 0:
                         raise ValueError(f"{name} is below zero")
@@ -198,6 +203,7 @@ WORKED_OUT = {
         ({"evaluate": "no"}, "evaluate as it is saved, not no", {"save", "evaluate"}),
         ({"low": -1}, "low is below zero", {"low"}),
         ({"most": -1}, "most is below zero", {"most"}),
+        ({"floor": -1}, "low is below zero", {"low"}),
         ({"shards": "full hybrid"}, "full or hybrid", {"shards"}),
         ({"count": 4}, "too few rounds", {"count"}),
         ({"count": 0}, "too few rounds", {"count"}),
