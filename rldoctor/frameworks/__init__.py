@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rldoctor.catalogue.plugins import BrokenPlugin, entries
+from rldoctor.catalogue import plugins
+from rldoctor.catalogue.plugins import BrokenPlugin
 from rldoctor.frameworks.record import Framework, Package
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _found() -> tuple[tuple[Framework, ...], tuple[BrokenPlugin, ...]]:
     for folder in sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg):
         record: Framework = importlib.import_module(f"{__name__}.{folder}").FRAMEWORK
         records[record.name] = record
-    for entry in entries(GROUP):
+    for entry in plugins.entries(GROUP):  # a module here is called entries, too
         try:
             record = importlib.import_module(entry.module).FRAMEWORK
         except (Exception, SystemExit) as error:  # a plugin may fail in any way; the others still count
