@@ -83,20 +83,20 @@ def validated_fields(function: ast.FunctionDef, before: bool) -> list[str]:
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     """The numbers, texts and lists of such that a module gives to names, each once and changed nowhere in it."""
-    stored = Counter(p.id for p in ast.walk(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store))
-    changed = {
-        p.value.id
-        for p in ast.walk(tree)
-        if isinstance(p, ast.Attribute | ast.Subscript) and isinstance(p.value, ast.Name)
-    }
-    found = {}
+    found: dict[str, ast.expr] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            name, value = node.targets[0].id, node.value
+            value = node.value
             parts = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
-            if all(isinstance(part, ast.Constant) for part in parts) and stored[name] == 1 and name not in changed:
-                found[name] = value
-    return found
+            if all(isinstance(part, ast.Constant) for part in parts):
+                found[node.targets[0].id] = value
+    stored: Counter[str] = Counter()
+    for part in ast.walk(tree) if found else ():
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            stored[part.id] += 1
+        elif isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.value, ast.Name):
+            found.pop(part.value.id, None)
+    return {name: value for name, value in found.items() if stored[name] == 1}
 
 
 def texts_of(node: ast.ClassDef) -> dict[str, str]:
