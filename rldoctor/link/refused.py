@@ -374,8 +374,8 @@ class _Follower(Fields):
             self._perhaps([[*node.body, *node.orelse], *handlers], frame)
             self.follow(node.finalbody, frame)
         elif isinstance(node, ast.For) and (items := self._items(node, frame)) is not None:
-            for item in items:
-                frame.names |= dict(zip(_names_of(node.target), map(Known, item), strict=True))
+            for turn in items:
+                frame.names |= zip(_names_of(node.target), [Known(one) for one in turn], strict=True)
                 self.follow(node.body, frame)
         elif isinstance(node, ast.For | ast.While | ast.AsyncFor | ast.AsyncWith | ast.Match):
             cases = [case.body for case in node.cases] if isinstance(node, ast.Match) else [node.body]
