@@ -151,6 +151,7 @@ def describe(job: Job) -> str:
         ]
         stands_in = "a miniature" if made.get("weights") != "own" else "the model itself, a"
         parts.append(f"with {stands_in} {model}" if model else None)
+        parts.append("of few tokens" if made.get("few_tokens") else None)
         if engine.get("attention_backend") == "CPU_ATTN" and made.get("config", {}).get("kv_lora_rank"):
             parts.append("whose compressed attention is computed as plain attention")
         return " ".join(part for part in parts if part)

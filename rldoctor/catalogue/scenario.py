@@ -13,7 +13,8 @@ from rldoctor.model import Level
 from rldoctor.records import dataclass
 
 MINIATURE = "miniature"
-LARGE = 64_000
+# From here on another boot costs less than draws of so many tokens.
+LARGE = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Basis:
 
     @property
     def large_vocabulary(self) -> bool:
-        """Whether a step of sampling takes seconds on the CPU, as it does where many rows of it are put in order."""
+        """Whether sampling takes most of the time, as it does on the CPU, where many rows of it are put in order."""
         return self.device == "cpu" and self.vocabulary > LARGE
 
 
@@ -49,7 +50,8 @@ class Engine:
     no options that others ask for, because the run compares it with another that differs in these options only.
     ``replica`` keeps engines apart that are equal in all else. A ``reference`` is an engine that the launch does not
     ask for, to hold the launch's own against: it is shared with other references alone, and where it fails, what it was
-    wanted for was not reached, and nothing is wrong with the launch."""
+    wanted for was not reached, and nothing is wrong with the launch. One of ``few_tokens`` has a small vocabulary, and
+    its own tokenizer, in place of the model's: what does not depend on them is played in a fraction of the time."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Engine:
     alone: bool = False
     replica: int = 0
     reference: bool = False
+    few_tokens: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

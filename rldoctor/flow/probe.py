@@ -24,7 +24,7 @@ from rldoctor.model import Level
 from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
-    from rldoctor.catalogue.scenario import Basis
+    from rldoctor.catalogue.scenario import Basis, Run
     from rldoctor.probes.boots import Asked, Boot
 
 AnyProbe = Probe | Scenario
@@ -164,7 +164,7 @@ def prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared
         try:
             prepared.basis = prepared.basis or basis(case, request)
             runs = dict(scenario.runs(case, request, prepared.basis))
-            asked += [Asked(scenario, name, run, prepared.basis.vocabulary) for name, run in runs.items()]
+            asked += [Asked(scenario, name, run, _vocabulary(run, prepared.basis)) for name, run in runs.items()]
         except NotApplicable as reason:
             prepared.refused.append((scenario, Absent(str(reason))))
         except (Exception, SystemExit) as error:  # a plugin's scenario may fail in any way; the run goes on
@@ -173,6 +173,10 @@ def prepare(case: Case, scenarios: list[Scenario], request: Request) -> Prepared
     if prepared.basis is not None:
         prepared.boots = plan_boots(asked, prepared.basis)
     return prepared
+
+
+def _vocabulary(run: Run, basis: Basis) -> int:
+    return 0 if run.engine.few_tokens else basis.vocabulary
 
 
 def _explained(case: Case, probe: AnyProbe) -> bool:

@@ -17,7 +17,7 @@ BOOT_VOCABULARY_SECONDS, VOCABULARY = 20.0, 100_000
 
 @dataclass(frozen=True)
 class Asked:
-    """One run of one scenario that is to be played somewhere; ``vocabulary`` is the model's."""
+    """One run of one scenario that is to be played somewhere; ``vocabulary`` is the model's that it is played on."""
 
     scenario: Scenario
     name: str
@@ -46,6 +46,7 @@ class Boot:
     environ: dict[str, str]
     fixed: bool
     reference: bool = False
+    few_tokens: bool = False
     asked: list[Asked] = field(default_factory=list)
 
     @property
@@ -63,9 +64,9 @@ def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
     for one in sorted(asked, key=_most_demanding_first):
         engine = one.run.engine
         takers = [boot for boot in boots if _takes(boot, engine, basis)]
-        boot = min(takers, key=lambda boot: not _is_basis(boot, basis), default=None)
+        boot = min(takers, key=lambda boot: not _adds_nothing(boot, basis), default=None)
         if boot is None:
-            boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone, engine.reference)
+            boot = Boot("", engine.kind, engine.replica, {}, {}, engine.alone, engine.reference, engine.few_tokens)
             boots.append(boot)
         boot.options.update(engine.options)
         boot.environ.update(engine.environ)
@@ -83,7 +84,8 @@ def _most_demanding_first(one: Asked) -> tuple[bool, int, str]:
 
 
 def _takes(boot: Boot, engine: Engine, basis: Basis) -> bool:
-    same = (boot.kind, boot.replica, boot.reference) == (engine.kind, engine.replica, engine.reference)
+    kinds = ("kind", "replica", "reference", "few_tokens")
+    same = all(getattr(boot, name) == getattr(engine, name) for name in kinds)
     if not same or (engine.alone and not boot.fixed):
         return False
     options, environ = {**basis.options, **boot.options}, {**basis.environ, **boot.environ}
@@ -95,8 +97,16 @@ def _takes(boot: Boot, engine: Engine, basis: Basis) -> bool:
 
 
 def _is_basis(boot: Boot, basis: Basis) -> bool:
-    plain = _within(boot.options, basis.options) and _within(boot.environ, basis.environ)
-    return plain and boot.replica == 0 and boot.kind == "llm" and not boot.reference
+    return (
+        _adds_nothing(boot, basis)
+        and boot.replica == 0
+        and boot.kind == "llm"
+        and not (boot.reference or boot.few_tokens)
+    )
+
+
+def _adds_nothing(boot: Boot, basis: Basis) -> bool:
+    return _within(boot.options, basis.options) and _within(boot.environ, basis.environ)
 
 
 def _within(part: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:

@@ -159,7 +159,8 @@ def job(case: Case, request: Request, basis: Basis, boot: Boot, left: list[Asked
             "config": case.model.config if case.model else None,
             # The child works in another folder.
             "files": str(Path(case.model.path).absolute()) if case.model and case.model.files else None,
-            "own": runs_itself(case, request),
+            "own": runs_itself(case, request) and not boot.few_tokens,
+            "few_tokens": boot.few_tokens,
             "samples": SAMPLES,
             "prompt_tokens": PROMPT_TOKENS,
             "max_tokens": MAX_TOKENS,

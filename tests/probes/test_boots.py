@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+from rldoctor_checks.observed.rollout import describe
+
 from rldoctor.api import Case, Level
+from rldoctor.api.facts import ModelFiles
 from rldoctor.api.probes import Basis, Engine, Request, Run, Scenario
+from rldoctor.judge import judge
 from rldoctor.probes.boots import BOOT_VOCABULARY_SECONDS, Asked, plan_boots
+from rldoctor.probes.scenarios.agreement import agreement
+from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from rldoctor.probes.scenarios.mixed import mixed
 from rldoctor.probes.scenarios.sampling import sampling
+from tests.live import scenario_case
+from tests.loaded import REGISTRY
+from tests.observations import packages
+from tests.plans import QWEN2_7B
 
 BASIS = Basis(options={"max_model_len": 2048, "seed": 0})
 
@@ -75,10 +88,33 @@ def test_a_large_vocabulary_takes_longer() -> None:
     assert large.seconds - small.seconds == 2 * (30.0 + BOOT_VOCABULARY_SECONDS)
 
 
-def test_a_large_vocabulary_is_asked_for_fewer_requests_and_given_more_time() -> None:
-    for scenario, of in ((sampling, "penalties"), (mixed, "each")):
-        (small,) = scenario.runs(Case(), Request(), Basis()).values()
-        (large,) = scenario.runs(Case(), Request(), Basis(vocabulary=151936)).values()
-        assert large.arguments[of] < small.arguments[of] and large.time_limit > small.time_limit
-        (device,) = scenario.runs(Case(), Request(), Basis(vocabulary=151936, device="cuda")).values()
-        assert device == small
+def test_draws_of_a_large_vocabulary_are_played_on_an_engine_of_few_tokens() -> None:
+    base = replace(BASIS, vocabulary=151936)
+    played = (sampling, mixed, chunked_prefill, agreement)
+    case = Case(packages=packages(vllm="0.32.0"))
+
+    def boots(base: Basis) -> dict[str, list[str]]:
+        asked = [Asked(one, name, run) for one in played for name, run in one.runs(case, Request(), base).items()]
+        return {boot.name: [one.scenario.name for one in boot.asked] for boot in plan_boots(asked, base)}
+
+    draws = ["chunked_prefill", "mixed", "sampling"]
+    assert boots(base) == {
+        "miniature": ["agreement"],
+        "chunked_prefill: off": ["chunked_prefill"],
+        "chunked_prefill: on": draws,
+    }
+    # A GPU draws from many tokens as quickly as from few.
+    for quick in (BASIS, replace(base, device="cuda")):
+        assert boots(quick) == {"miniature": ["agreement", *draws], "chunked_prefill: off": ["chunked_prefill"]}
+
+
+@pytest.mark.engine
+def test_an_engine_of_few_tokens_has_the_models_architecture_and_a_tokenizer(patient: Path) -> None:
+    model = ModelFiles(path="model", config={**QWEN2_7B, "vocab_size": 151936, "eos_token_id": 151645})
+    reported = scenario_case(patient, mixed, model=model)
+    (job,) = reported.observations["mixed"].values()
+    made = job["records"]["miniature"]
+    assert (made["like"], made["tokenizer"], made["few_tokens"]) == ("Qwen2ForCausalLM", True, True)
+    assert made["config"]["vocab_size"] < 1000 and {"bad_words"} <= {row["name"] for row in job["records"]["kinds"]}
+    assert "with a miniature Qwen2ForCausalLM of few tokens" in describe(job)
+    assert [one.message for result in judge(REGISTRY.checks.values(), reported) for one in result.findings] == []

@@ -41,7 +41,9 @@ def up(arguments: dict[str, Any], clock: Clock) -> running_engine.RunningEngine:
         from vllm import LLM, SamplingParams  # noqa: F401 - the imports that a boot needs, with a stage of their own
     emit("versions", versions())
     with clock("miniature"):
-        made = miniature.make(Path("miniature"), arguments["config"], arguments["files"], arguments["own"])
+        made = miniature.make(
+            Path("miniature"), arguments["config"], arguments["files"], arguments["own"], arguments["few_tokens"]
+        )
     emit("miniature", made)
     options = engine_options(made, arguments["engine"])
     emit("asked", options)

@@ -70,6 +70,9 @@ QWEN2: dict[str, Any] = {
     "torch_dtype": "bfloat16",
 }
 
+# What names tokens.
+FEW_TOKENS = {name: QWEN2.get(name) for name in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id")}
+
 # As models have it whose answers end with a turn or with the text: only the first of them is the tokenizer's own end.
 GENERATION = {"eos_token_id": [byte_tokenizer.END, byte_tokenizer.FIRST_SPECIAL]}
 
@@ -78,12 +81,17 @@ OTHER_MODALITIES = ("vision_config", "audio_config", "vision_tower", "speech_con
 
 
 def make(
-    directory: Path, config: dict[str, Any] | None = None, files: str | None = None, own: bool = False
+    directory: Path,
+    config: dict[str, Any] | None = None,
+    files: str | None = None,
+    own: bool = False,
+    few_tokens: bool = False,
 ) -> dict[str, Any]:
-    """Writes the miniature into ``directory``, or takes the model in ``files`` as it is (``own``). Returns ``path``,
+    """Writes the miniature into ``directory``, with a small vocabulary where it is to have ``few_tokens``, or takes the
+    model in ``files`` as it is (``own``). Returns ``path``,
     ``config``, ``like`` (the architecture it stands in for, or None), ``weights`` (``written``, ``own`` or ``dummy``:
-    the engine is to make them up), ``tokenizer`` (whether there is one) and ``note`` where a given model could not be
-    followed."""
+    the engine is to make them up), ``tokenizer`` (whether there is one), ``note`` where a given model could not be
+    followed, and of a likeness whether it has ``few_tokens``."""
     if own and files and config is not None:
         tokenizer = any((Path(files) / name).exists() for name in TOKENIZERS)
         like = next(iter(config.get("architectures") or []), config.get("model_type"))
@@ -93,7 +101,10 @@ def make(
     if config is not None:
         modality = next((key for key in OTHER_MODALITIES if config.get(key)), None)
         if modality is None and "hidden_size" in config:
-            return _like(directory, shrink(config), files)
+            if few_tokens:
+                byte_tokenizer.write(directory, QWEN2["max_position_embeddings"])
+                config, files = {**config, **FEW_TOKENS}, None
+            return {**_like(directory, shrink(config), files), "few_tokens": few_tokens}
         what = modality or "config without hidden_size"
         note = f"the model's {what} is not scaled down: a plain Qwen2 stands in for it"
     _write_config(directory, QWEN2)

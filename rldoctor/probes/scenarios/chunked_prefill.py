@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rldoctor.case import Case
@@ -31,17 +32,18 @@ def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
 
 def _engines(case: Case, basis: Basis) -> list[tuple[str, Engine]]:
     """The launch's own engine, and one that differs from it in nothing else. A launch whose engine does not chunk is
-    not compared with what it does not do."""
+    not compared with what it does not do. Where draws are played on an engine of few tokens, these are, too."""
+    own = Engine(alone=True, few_tokens=basis.large_vocabulary)
     if vllm_engine.chunked_prefill(case).value is False or basis.options.get("enable_chunked_prefill") is False:
-        return [("off", Engine(alone=True))]
+        return [("off", own)]
     budget = max(basis.options.get("max_num_batched_tokens", 0), basis.model_len)
     off = {"enable_chunked_prefill": False, "max_num_batched_tokens": budget}
     if vllm_engine.generation(case).value == "V0" and not basis.options.get("enable_chunked_prefill"):
         if basis.device == "cpu":  # it would want intel-extension-for-pytorch (vllm/attention/ops/ipex_attn.py)
-            return [("off", Engine(alone=True))]
+            return [("off", own)]
         on = {"enable_chunked_prefill": True, "max_num_batched_tokens": max(basis.model_len // 4, 64)}
-        return [("off", Engine(alone=True)), ("on", Engine(options=on, alone=True))]
-    return [("on", Engine(alone=True)), ("off", Engine(options=off, alone=True))]
+        return [("off", own), ("on", replace(own, options=on))]
+    return [("on", own), ("off", replace(own, options=off))]
 
 
 chunked_prefill = Scenario(

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
-from rldoctor.catalogue.scenario import Basis, Run, Scenario
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.model import Level
 from rldoctor.plan.model import RolloutPlan
 
-# Of each kind: together more than two hundred requests, as a rollout has them; fewer of a large vocabulary.
-EACH, EACH_OF_LARGE = 6, 2
+# Of each kind: together more than two hundred requests, as a rollout has them.
+EACH = 6
 # Some end after a few steps, others go on when their rows have moved.
 SHORTEST, LONGEST = 6, 48
 # By how many times the longest answer the last ones are longer: alone they take most of the time.
-MORE, MORE_OF_LARGE = 3, 1
-SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
+MORE = 3
+SECONDS = 600.0
 # What a launch may ask of the sampler, and what asks for nothing.
 NEUTRAL = {
     "temperature": (1,),
@@ -32,16 +32,15 @@ NEUTRAL = {
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     longest = max(min(LONGEST, basis.model_len // 4), 1)
-    large = basis.large_vocabulary
     arguments = {
-        "each": EACH_OF_LARGE if large else EACH,
+        "each": EACH,
         "shortest": min(SHORTEST, longest),
         "longest": longest,
-        "more": longest * (MORE_OF_LARGE if large else MORE),
-        "apart": large,
+        "more": longest * MORE,
         "own": _own(case.plan),
     }
-    return {"mixed": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
+    engine = Engine(few_tokens=basis.large_vocabulary)
+    return {"mixed": Run(engine=engine, arguments=arguments, time_limit=SECONDS)}
 
 
 def _own(plan: RolloutPlan | None) -> dict[str, float]:
@@ -58,5 +57,4 @@ mixed = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=8.5,
-    vocabulary_seconds=50.0,
 )

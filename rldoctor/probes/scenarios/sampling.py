@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rldoctor.case import Case
 from rldoctor.catalogue.probe import Request
-from rldoctor.catalogue.scenario import Basis, Run, Scenario
+from rldoctor.catalogue.scenario import Basis, Engine, Run, Scenario
 from rldoctor.model import Level
 from rldoctor.probes.scenarios.agreement import OTHER_TEMPERATURE
 
@@ -17,21 +17,20 @@ DRAWS, PATHS = 640, 160
 # Completions and tokens of each: a temperature that is off by a tenth shows where the distribution is that of a real
 # model, and one wrong draw in twenty is missed by chance once in ten thousand runs (with 64, once in a hundred).
 LONG = (88, 96)
-# The same for each penalty; fewer of a large vocabulary.
-PENALTIES, PENALTIES_OF_LARGE = (48, 32), (20, 32)
+# The same for each penalty.
+PENALTIES = (48, 32)
 # And of requests with seeds, whose draws are another path through an engine's sampler.
 SEEDED = (64, 64)
-SECONDS, SECONDS_OF_LARGE = 600.0, 1800.0
+SECONDS = 600.0
 
 
 def _runs(case: Case, request: Request, basis: Basis) -> Mapping[str, Run]:
     planned = case.plan.value("sampling.temperature") if case.plan is not None else None
     other = float(planned) if isinstance(planned, int | float) and planned > 0 and planned != 1 else OTHER_TEMPERATURE
-    large = basis.large_vocabulary
-    penalties = PENALTIES_OF_LARGE if large else PENALTIES
-    arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": penalties, "temperature": other}
-    arguments["seeded"] = penalties if large else SEEDED
-    return {"sampling": Run(arguments=arguments, time_limit=SECONDS_OF_LARGE if large else SECONDS)}
+    arguments = {"draws": DRAWS, "paths": PATHS, "long": LONG, "penalties": PENALTIES, "seeded": SEEDED}
+    # How an engine draws from a distribution is no matter of how many tokens it has.
+    engine = Engine(few_tokens=basis.large_vocabulary)
+    return {"sampling": Run(engine=engine, arguments={**arguments, "temperature": other}, time_limit=SECONDS)}
 
 
 sampling = Scenario(
@@ -41,5 +40,4 @@ sampling = Scenario(
     runs=_runs,
     reads=("plan", "model"),
     seconds=13.0,
-    vocabulary_seconds=55.0,
 )

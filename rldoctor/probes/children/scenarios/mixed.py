@@ -5,7 +5,7 @@ What a parameter does alone is the ``sampling`` scenario's; here each token is h
 request. Every other request of a kind asks for two completions, as groups do.
 
 Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``more`` (tokens by which the last ones
-are longer), ``apart`` (see :func:`_batches`), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or
+are longer), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or
 ``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
 ``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
 ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
@@ -21,14 +21,14 @@ from typing import Any
 import torch
 from expected import FLOOR, add_scores, beyond, classes_of, distribution, penalized, scores_of
 from plain_tokens import joined, plain_tokens, tokenizer_of
-from running_engine import Request, RunningEngine
+from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 # Prompts of different lengths: what knows of their tokens has to know where each ends.
 SHORTEST_PROMPT, LONGEST_PROMPT = 12, 28
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
-# What a request asks for beside its length; ``allowed``, ``forbidden`` and ``biased`` are numbers of tokens.
+# What a request asks for beside its length; ``allowed``, ``forbidden``, ``biased`` and ``word`` are numbers of tokens.
 # ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide;
 # ``halved`` lowers every second one a little, so that it still comes, ``lifted`` lifts one. Of few tokens each comes
 # back soon enough for penalties to tell whether it did, and how often; where it is hot, what lies behind the likeliest
@@ -74,13 +74,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "logit_bias at temperature 2": {"temperature": 2.0, "allowed": 3, "lifted": True, "times": 3},
     "top_k and top_p of allowed_token_ids": {"temperature": 1.5, "allowed": 24, "top_k": 6, "top_p": 0.8},
     "min_p of allowed_token_ids": {"temperature": 0.5, "allowed": 24, "min_p": 0.2},
+    # One of three tokens: the last may not come behind the two others.
+    "bad_words of several tokens": {"allowed": 3, "word": 3},
 }
-# What all requests have, and a temperature.
-PLAIN = {"temperature", "max_tokens", "n", "ignore_eos", "detokenize"}
+# What a request rules out as tokens, which it names as text.
+OWN = ("ruled_out", "word")
 LAUNCH = "the launch's own parameters"
 # A bias of half of it is told apart by twice the evidence at -2.5 that there is at -1.5.
 BIAS, LOWERED, HALVED = 3.0, -8.0, -2.5
-NUMBERS, TURNED = ("allowed", "forbidden", "biased"), ("lowered", "halved", "lifted", "ends", "times")
+NUMBERS, TURNED = ("allowed", "forbidden", "biased", "word"), ("lowered", "halved", "lifted", "ends", "times")
 # So many tokens behind each other are of a set of few by chance alone where nothing else is likely.
 IMPOSED = 16
 # The least change of a log-probability beyond which all count alike.
@@ -97,8 +99,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     asked = _requests(running, arguments)
     lengths = range(SHORTEST_PROMPT, LONGEST_PROMPT + 1)
     prompts = {name: running.prompt(lengths[n % len(lengths)], salt=300 + n) for n, name in enumerate(asked)}
-    given = {name: (prompts[name], {k: v for k, v in one.items() if k != "ruled_out"}) for name, one in asked.items()}
-    rows = [row for part in _batches(given, arguments["apart"]) for row in running.generate(part)]
+    given = {name: (prompts[name], {k: v for k, v in one.items() if k not in OWN}) for name, one in asked.items()}
+    rows = running.generate(given)
     kinds: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = row["request"].rpartition(" ")[0]
@@ -108,18 +110,6 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("kinds", list(kinds.values()))
     running.record("imposed", _imposed(rows, asked))
     running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
-
-
-def _batches(given: Mapping[str, Request], apart: bool) -> list[dict[str, Request]]:
-    """All at once. Where ``apart``, those that top-p cuts come by themselves and beside those that ask for no more than
-    a temperature: vLLM puts the logits of a whole batch in order where one request asks for that."""
-    if not apart:
-        return [dict(given)]
-    ordered = {name for name, (_, one) in given.items() if "top_p" in one or one.keys() <= PLAIN}
-    return [
-        {name: one for name, one in given.items() if name not in ordered},
-        {name: one for name, one in given.items() if name in ordered},
-    ]
 
 
 def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -136,10 +126,13 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     for round_ in range(arguments["each"]):
         for number, (name, kind, again) in enumerate(repeated):
             turn = round_ * kind.get("times", 1) + again
-            own, few = words if "forbidden" in kind else ordinary, max(kind.get(one, 0) for one in NUMBERS)
+            forbids = kind.keys() & {"forbidden", "word"}
+            own, few = words if forbids else ordinary, max(kind.get(one, 0) for one in NUMBERS)
             if len(own) < few or (few and not running.steerable):
                 continue
             tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
+            if "word" in kind and joined(tokenizer, tokens) is None:
+                continue
             if "ends" in kind:
                 tokens[:2] = ends
             given: dict[str, Any] = {"temperature": 1.0, "ignore_eos": True, "detokenize": False}
@@ -155,6 +148,9 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             if "forbidden" in kind:
                 given["ruled_out"] = tokens[: kind["forbidden"]]
                 given["bad_words"] = [str(tokenizer.decode([token])) for token in given["ruled_out"]]
+            if "word" in kind:
+                given["word"] = tokens[: kind["word"]]
+                given["bad_words"] = [str(tokenizer.decode(given["word"]))]
             if "biased" in kind:
                 given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
             if "lifted" in kind:
@@ -208,6 +204,11 @@ def _judge(
         logits = usual.clone()
     if "ruled_out" in asked:
         logits[:, asked["ruled_out"]] = -math.inf
+    if "word" in asked:
+        *beginning, last = asked["word"]
+        for place in range(len(beginning), len(tokens)):
+            if list(tokens[place - len(beginning) : place]) == beginning:
+                logits[place, last] = -math.inf
     kind["requests"] += row["index"] == 0
     kind["tokens"] += len(tokens)
     for place, token in enumerate(tokens):
@@ -236,9 +237,7 @@ def _narrowed(
     nothing is told."""
     ids = sorted({*asked["allowed_token_ids"], *tokens})
     place = {token: number for number, token in enumerate(ids)}
-    named = {
-        name: [place[token] for token in asked[name]] for name in ("allowed_token_ids", "ruled_out") if name in asked
-    }
+    named = {name: [place[token] for token in asked[name]] for name in ("allowed_token_ids", *OWN) if name in asked}
     bias = {place[token]: value for token, value in asked.get("logit_bias", {}).items() if token in place}
     return (
         logits[:, ids],
