@@ -93,6 +93,8 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         _request("n", 3, one, {**SIBLINGS, "n": 3, "max_tokens": 2}, [one, one]),
         _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
         _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop", one),
+        # An id of 0 is a token as others are.
+        _request("stop_token_ids", 0, 0, {"stop_token_ids": [0], "max_tokens": MOST}, [0], "stop"),
         # Of three stop tokens the one in the middle comes.
         _request(
             "stop_token_ids",
