@@ -170,6 +170,9 @@ def test_log_probabilities_of_no_temperature() -> None:
     assert "neither those before temperature nor those after it" in finding.message
     # Where they differ at temperature 1 already, that is the finding.
     assert not findings(logprobs.check, reported(heated=heated(-1.7), plain=[row(trainer=-3.0)]))
+    # What comes from another one's cache is heated as wrongly.
+    assert not findings(logprobs.check, reported(heated=heated(-1.7), cached=[row(trainer=-3.0)]))
+    assert findings(logprobs.check, reported(heated=heated(-1.7), cached=[row()]))
 
 
 def test_raw_log_probabilities_are_the_models_whatever_is_asked_for() -> None:
