@@ -1515,3 +1515,23 @@ def preempted_seeds_begin_anew(llm: Any) -> None:
             generator.manual_seed(generator.initial_seed())
 
     changes.put(scheduler, "_preempt_request", preempted)
+
+
+def grammars_a_step_late(llm: Any) -> None:
+    """The mask of a grammar is that of the step before."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    fill = StructuredOutputManager.grammar_bitmask
+    held: dict[str, Any] = {}
+
+    def late(self: Any, requests: Any, ids: Any, *more: Any, **named: Any) -> Any:
+        mask = fill(self, requests, ids, *more, **named)
+        if mask is None:
+            return None
+        moved = mask.copy()
+        for row, name in enumerate(ids[: len(mask)]):
+            moved[row] = held.get(name, mask[row])
+            held[name] = mask[row].copy()
+        return moved
+
+    changes.put(StructuredOutputManager, "grammar_bitmask", late)

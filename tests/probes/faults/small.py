@@ -1128,3 +1128,56 @@ def values_of_later_rows_off(llm: Any) -> None:
 def prompts_of_more_than_256_tokens_scored_in_half(llm: Any) -> None:
     """The last norm of long prompts is rounded to half precision."""
     changes.after(model_of(llm).model.norm, lambda _, out: out.bfloat16().to(out) if out.shape[0] > 256 else out)
+
+
+def logprobs_of_three_digits(llm: Any) -> None:
+    _logprobs(llm, lambda values: (values * 1000).round() / 1000)
+
+
+def siblings_share_a_block(llm: Any) -> None:
+    """In steps that decode, completions of one prompt read the first one's block behind those that they share."""
+
+    def shared(metadata: Any) -> None:
+        if metadata is None or metadata.query_start_loc[-1] != len(metadata.seq_lens):
+            return
+        table = metadata.block_table
+        for row in range(1, len(metadata.seq_lens)):
+            other = ((table[row] != table[row - 1]) | (table[row] <= 0)).nonzero().flatten().tolist()
+            if other and other[0]:
+                table[row, other[0]] = table[row - 1, other[0]]
+
+    _tables_of_blocks(llm, shared)
+
+
+def aborts_free_anothers_block(llm: Any) -> None:
+    """With an aborted request a block of another one is given away, and overwritten."""
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    runner = engine_facts.first(llm, RUNNER)
+    finish = scheduler.finish_requests
+
+    def freed(*given: Any, **named: Any) -> Any:
+        done = finish(*given, **named)
+        for request in scheduler.running:
+            blocks = scheduler.kv_cache_manager.get_block_ids(request.request_id)[0]
+            if len(blocks) > 1:
+                for cache in runner.kv_caches:
+                    (cache if cache.shape[0] > 2 else cache.transpose(0, 1))[blocks[0]] = 0
+                break
+        return done
+
+    changes.put(scheduler, "finish_requests", freed)
+
+
+def keys_off_in_the_second_chunk(llm: Any) -> None:
+    """The key of the second chunk's last token is five percent too long; later chunks are right."""
+    budget = engine_facts.first(llm, ("llm_engine.vllm_config.scheduler_config",)).max_num_batched_tokens
+
+    def last(positions: Any) -> Any:
+        if positions.numel() < budget // 2 or not 0 < int(positions[0]) <= budget:
+            return None
+        at = torch.zeros_like(positions, dtype=torch.bool)
+        ends = (positions[1:] != positions[:-1] + 1).nonzero().flatten().tolist()
+        at[ends[0] if ends else -1] = True
+        return at
+
+    _keys(llm, last)

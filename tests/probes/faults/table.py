@@ -1045,6 +1045,27 @@ FAULTS = (
     ),
     Fault("texts:stop_strings_of_white_space_ignored", "stop strings of white space do not stop", ("RLD219",), ANSWERS),
     Fault("texts:text_of_the_stop_token_kept", "a stop token stays in the text", ("RLD219",), ANSWERS),
+    Fault("sampling:grammars_a_step_late", "masks of grammars are those of the step before", ("RLD219",), ANSWERS),
+    Fault("small:logprobs_of_three_digits", "log-probabilities of three digits", ("RLD403",), ANSWERS),
+    Fault("small:siblings_share_a_block", "completions of a request read the first one's block", ("RLD403",), ANSWERS),
+    Fault(
+        "small:aborts_free_anothers_block",
+        "an abort gives another request's block away",
+        ("RLD403",),
+        ("chunked_prefill",),
+    ),
+    Fault(
+        "small:keys_off_in_the_second_chunk",
+        "keys off by 5 % at the end of the second chunk alone",
+        ("RLD403",),
+        ("chunked_prefill",),
+    ),
+    Fault(
+        "weights:rotary_layout_of_another_format",
+        "rows of keys arrive in another format's order",
+        ("RLD402",),
+        ("weights",),
+    ),
 )
 
 

@@ -569,3 +569,14 @@ def norms_raised(llm: Any) -> None:
             yield name, tensor + 0.05 if name.endswith("post_attention_layernorm.weight") else tensor
 
     _through(llm, more)
+
+
+def rotary_layout_of_another_format(llm: Any) -> None:
+    """The rows of a key matrix arrive as another format of checkpoints has them: each pair side by side."""
+    size = model_of(llm).model.layers[1].self_attn.head_dim
+
+    def turned(tensor: Any) -> Any:
+        heads = tensor.reshape(-1, 2, size // 2, tensor.shape[1])
+        return heads.transpose(1, 2).reshape(tensor.shape).contiguous()
+
+    _tensor(llm, "layers.1.self_attn.k_proj.weight", turned)
