@@ -47,6 +47,14 @@ def faults(trace: Trace) -> Iterator[str]:
     yield from (f"{name}: finished more than once" for name in dict.fromkeys(trace["twice"]))
 
 
+def other_lengths(trace: Trace) -> Iterator[str]:
+    """Answers that have another number of tokens than they were to have, a line each."""
+    for name, answer in trace["answers"].items():
+        tokens, length = len(answer["token_ids"]), answer.get("length")
+        if length is not None and answer["finish_reason"] is not None and not answer["aborted"] and tokens != length:
+            yield f"{name}: {tokens} tokens, {length} were asked for"
+
+
 @dataclass(frozen=True)
 class Parting:
     """Where two engines chose different tokens after the same ones. ``gaps``: how much likelier each held its own

@@ -55,7 +55,7 @@ from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
 from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, traffic_faults, trend, turned
-from ..observed.traces import beyond_the_budget, faults, unscheduled
+from ..observed.traces import beyond_the_budget, faults, other_lengths, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 
@@ -194,6 +194,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
         short = beyond_the_budget(trace, engine)
         lost = [name for name in unscheduled(trace) if name not in short]
         reported = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
+        if not max_tokens_is_off(case):
+            reported += other_lengths(trace)
         if gone_on := records(job).get("gone_on"):
             reported.append(f"an aborted request of several completions: {gone_on} of them go on")
         if reported and not told:
@@ -205,6 +207,12 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             f"{len(trace['answers'])} requests in {trace['steps']} steps, {aborted} aborted, {trace['preemptions']} "
             f"preempted, each with its own answer from {describe(job)}"
         )
+
+
+def max_tokens_is_off(case: Case) -> bool:
+    """Whether answers are of another length than asked for without traffic, too (RLD219)."""
+    jobs = case.observations.get("answers", {}).values()
+    return any("rows" in records(job) and answers.length_off(job) for job in jobs)
 
 
 @check.observed(needs=["observations.answers"])

@@ -31,10 +31,12 @@ class Arrival:
 
 @dataclass
 class Trace:
-    """What became of the traffic. ``answers`` has one entry per request: ``prompt_tokens``, ``token_ids``,
-    ``logprobs``, ``tops`` (for each token the most probable ones with their log-probabilities, as pairs; empty where
-    the request did not ask for several), ``finish_reason`` (None where it never finished), ``aborted``, ``aborted_at``
-    (tokens that it had then, or None), ``wrong_prompt`` (the answer carries another prompt than was asked).
+    """What became of the traffic. ``answers`` has one entry per request: ``prompt_tokens``, ``cached`` (those of
+    them that the engine found in its prefix cache; None where it does not tell), ``token_ids``, ``text``, ``logprobs``,
+    ``tops`` (for each token the most probable ones with their log-probabilities, as pairs; empty where the request did
+    not ask for several), ``finish_reason`` (None where it never finished), ``length`` (tokens that it is to have; None
+    where it may end before), ``aborted``, ``aborted_at`` (tokens that it had then, or None), ``wrong_prompt`` (the
+    answer carries another prompt than was asked).
     ``strangers`` are ids that nobody had asked for, ``twice`` those that finished more than once; ``longest_step`` in
     seconds; ``preemptions`` how often a request lost its place in the KV cache, None where the engine does not let it
     be seen."""
@@ -73,7 +75,7 @@ def drive(
             one = waiting.pop(0)
             trace.answers[one.name] = {"prompt_tokens": len(one.prompt), "token_ids": [], "logprobs": []}
             trace.answers[one.name].update(tops=[], finish_reason=None, aborted=False, aborted_at=None)
-            trace.answers[one.name].update(wrong_prompt=False)
+            trace.answers[one.name].update(wrong_prompt=False, cached=None, text="", length=_length(one.parameters))
             engine.add_request(one.name, {"prompt_token_ids": list(one.prompt)}, SamplingParams(**one.parameters))
         if not engine.has_unfinished_requests():
             if not waiting:
@@ -134,6 +136,11 @@ class Preemptions:
         return self.seen
 
 
+def _length(parameters: Mapping[str, Any]) -> int | None:
+    stops = not parameters.get("ignore_eos") or {"stop", "stop_token_ids"} & parameters.keys()
+    return None if stops else parameters.get("max_tokens")
+
+
 def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
     answer = trace.answers.get(output.request_id)
     if answer is None:
@@ -143,6 +150,7 @@ def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
         trace.twice.append(str(output.request_id))
     completion = output.outputs[0]
     answer["token_ids"], answer["logprobs"] = list(completion.token_ids), logprobs(completion)
+    answer["text"], answer["cached"] = completion.text, getattr(output, "num_cached_tokens", None)
     if (asked[output.request_id].parameters.get("logprobs") or 0) > 1:
         answer["tops"] = tops(completion)
     answer["finish_reason"] = completion.finish_reason if output.finished else None

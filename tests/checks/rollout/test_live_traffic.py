@@ -121,6 +121,17 @@ def test_what_both_engines_answer_otherwise_than_the_trainer_is_not_the_chunks()
     assert passed.outcome is Outcome.PASS and "2 requests under pressure, 5 preemptions" in str(passed.reason)
 
 
+def test_an_answer_of_another_length_than_asked_for_is_named() -> None:
+    def played(length: int | None, **more: Any) -> Case:
+        return case(job({"request 0": answer([1, 2, 3], length=length, **more)}), None)
+
+    (finding,) = findings(engine_internal.check, played(2))
+    assert finding.code == "RLD220" and "request 0: 3 tokens, 2 were asked for" in finding.evidence[0].text
+    # As asked for; one that may end before; one that was aborted.
+    healthy = (played(3), played(None), played(9, aborted=True, aborted_at=2))
+    assert [findings(engine_internal.check, one) for one in healthy] == [()] * 3
+
+
 def test_traffic_that_preempts_nobody_says_nothing_of_preemption() -> None:
     calm = beside(SAME, SAME, trainer=-2.0)
     for one in calm.observations["chunked_prefill"].values():
