@@ -6,15 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rldoctor.api import Case, Grade
 from rldoctor.api.facts import Packages
 from rldoctor.flow import examination
 from rldoctor.flow.failed_runs import explained
 from rldoctor.model import Report
 from rldoctor.plan.model import Form, Given, RolloutPlan
-from tests.live import rollout_case as real_rollout
 from tests.loaded import REGISTRY
 from tests.observations import rollout_case
 from tests.plans import QWEN2_7B
@@ -122,10 +119,3 @@ def test_a_failure_that_no_pattern_knows_stays_one() -> None:
 
 def test_a_run_that_came_to_its_end_is_not_searched() -> None:
     assert codes(rollout_case("done", {"tail": list(TOO_SMALL)})) == set()
-
-
-@pytest.mark.engine
-def test_an_engine_that_refuses_its_options_is_reported_with_the_fix(patient: Path) -> None:
-    case = real_rollout(patient, engine={"enable_chunked_prefill": False, "max_num_batched_tokens": 512})
-    (finding,) = report(case).findings
-    assert (finding.code, finding.grade) == ("RLD202", Grade.REPRODUCED)

@@ -93,6 +93,7 @@ def test_a_launch_that_does_not_boot_is_proven_to_boot_with_the_fix(patient: Pat
     case = Case(packages=packages.collect(request), plan=broken)
     case = run_scenarios(case, [rollout], request, lambda _: None)
     before = examination.report(case, REGISTRY.checks.values(), REGISTRY)
+    assert [(one.code, one.grade) for one in before.findings] == [("RLD202", Grade.REPRODUCED)]
     reported: list[str] = []
     after = prove(case, before, REGISTRY, request, reported.append)
     (finding,) = [one for one in after.findings if one.code == "RLD202"]

@@ -35,6 +35,7 @@ CORRECTING = planned(sampling__temperature=0.6, rollout__importance_correction=T
 
 
 FAULTS = {
+    "nothing": "",
     "neighbours": "agreement:neighbours,tokens:begun_twice,tokens:grown,tokens:end_left_out",
     "others": "agreement:other_weights,weights:renamed,tokens:raising_template",
     "stale layer": "agreement:half_heated,weights:stale_layer,tokens:another_end_of_turn",
@@ -45,8 +46,8 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def healthy(patient: Path) -> Case:
-    return scenario_case(patient, agreement, weights, tokens)
+def healthy(broken: dict[str, Case]) -> Case:
+    return broken["nothing"]
 
 
 @pytest.fixture(scope="module")

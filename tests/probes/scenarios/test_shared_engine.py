@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rldoctor_checks.rollout.engine_shared import check
 
-from rldoctor.api import Case, Grade, NotApplicable, Outcome
+from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request, Run, Scenario
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.interrupted import interrupted
 from rldoctor.probes.scenarios.shared_engine import shared_engine
-from tests.live import scenario_case
+from tests.live import cases_of_faults
 from tests.plans import case as planned
 
 
@@ -53,26 +53,29 @@ class TestWhere:
         assert run.arguments["turns"] is True and run.engine.replica == 0
 
 
-@pytest.mark.engine
-def test_two_threads_collide(patient: Path) -> None:
-    case = scenario_case(patient, launched(swift()))
-    (finding,) = judge_one(check, seen(case, "shared_engine", plan=swift())).findings
-    assert finding.grade is Grade.REPRODUCED and finding.evidence
+TURNS = swift(rollout__async=False)
+DEAF = "interrupted:deaf"
+
+
+@pytest.fixture(scope="module")
+def interrupted_engines(patient: Path) -> dict[str, Case]:
+    """A healthy engine that is used in turns and interrupted, and one that hears no abort."""
+    return cases_of_faults(patient, launched(TURNS), interrupted, faults=["", DEAF])
 
 
 @pytest.mark.engine
-def test_in_turns_and_with_the_leftovers_of_an_interruption_aborted_all_is_well(patient: Path) -> None:
-    turns = swift(rollout__async=False)
-    case = scenario_case(patient, launched(turns), interrupted)
+def test_in_turns_and_with_the_leftovers_of_an_interruption_aborted_all_is_well(
+    interrupted_engines: dict[str, Case],
+) -> None:
+    case = interrupted_engines[""]
     assert list(case.observations["rollout"]) == ["miniature"]  # one engine for both
-    result = judge_one(check, seen(case, "shared_engine", "interrupted", plan=turns))
+    result = judge_one(check, seen(case, "shared_engine", "interrupted", plan=TURNS))
     assert result.outcome is Outcome.PASS, result.findings
     assert "interrupted between steps 8 outputs for 4 prompts" in str(result.reason)
     assert case.observations["interrupted"]["again"]["records"]["afterwards"] is True
 
 
 @pytest.mark.engine
-def test_leftovers_that_cannot_be_aborted(patient: Path) -> None:
-    case = scenario_case(patient, interrupted, fault="interrupted:deaf")
-    (finding,) = judge_one(check, seen(case, "interrupted")).findings
+def test_leftovers_that_cannot_be_aborted(interrupted_engines: dict[str, Case]) -> None:
+    (finding,) = judge_one(check, seen(interrupted_engines[DEAF], "interrupted")).findings
     assert "could not be aborted" in finding.message and "8 outputs for 4 prompts" in finding.evidence[0].text
