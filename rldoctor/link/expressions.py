@@ -149,19 +149,26 @@ class Expressions(ABC):
         source, found = class_of(self.sources, frame.source.name, name) if name[:1].isupper() else (None, None)
         if source is None or found is None or not self._looks_up(source, found):
             return frozenset()
-        given = [statement.targets for statement in found.body if isinstance(statement, ast.Assign)]
-        plain = all(len(targets) == 1 and isinstance(targets[0], ast.Name) for targets in given)
-        return frozenset(last_name(targets[0]) for targets in given) if plain else frozenset()
+        known = (ast.Assign, ast.Expr, ast.Pass, ast.FunctionDef)
+        targets = [one.targets for one in found.body if isinstance(one, ast.Assign)]
+        plain = all(isinstance(one, known) for one in found.body) and all(len(some) == 1 for some in targets)
+        names = [last_name(some[0]) for some in targets if isinstance(some[0], ast.Name)]
+        return frozenset(names) if plain and len(names) == len(targets) else frozenset()
 
     def _looks_up(self, source: Source, node: ast.ClassDef) -> bool:
         """Whether a class is an enumeration that finds its members by nothing but their names."""
         for keyword in node.keywords:
-            above, kind = class_of(self.sources, source.name, last_name(keyword.value))
-            lookup = defined_as(kind.body, "__getitem__") if above is not None and kind is not None else None
-            returned = [part.value for part in ast.walk(lookup) if isinstance(part, ast.Return)] if lookup else []
-            if any(one is None or not ast.unparse(one).startswith("super().__getitem__(") for one in returned):
+            kind = class_of(self.sources, source.name, last_name(keyword.value))[1]
+            if keyword.arg != "metaclass" or kind is None or [last_name(base) for base in kind.bases] != ["EnumMeta"]:
                 return False
-        return any(last_name(base) in ENUMERATIONS for base in node.bases)
+            lookup = defined_as(kind.body, "__getitem__")
+            if isinstance(lookup, ast.FunctionDef):
+                plain = f"super().__getitem__({lookup.args.args[-1].arg})"
+                returned = [part.value for part in ast.walk(lookup) if isinstance(part, ast.Return)]
+                if any(one is None or ast.unparse(one) != plain for one in returned):
+                    return False
+        enumerations = [last_name(base) for base in node.bases if last_name(base) in ENUMERATIONS]
+        return bool(enumerations) and all(class_of(self.sources, source.name, name)[1] is None for name in enumerations)
 
     def _of_texts(self, source: Source, node: ast.ClassDef) -> bool:
         """Whether a class is an enumeration whose members are texts, by what it is made of."""

@@ -13,7 +13,7 @@ from rldoctor.link.choices import choices
 from rldoctor.link.expressions import Expressions, Frame, class_of
 from rldoctor.link.problems import Refusal
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import ENUMERATIONS, last_name, own_name, parts_of_type, set_on_the_way
+from rldoctor.link.syntax import ENUMERATIONS, last_name, own_name, parts_of_type, set_before, set_on_the_way
 from rldoctor.link.values import NOT_KNOWN, Known, Value
 
 
@@ -58,10 +58,10 @@ class Fields(Expressions):
     def take(self, source: Source, node: ast.ClassDef, given: Mapping[str, Any], method: str = "") -> None:
         """Makes the fields of a class the settings; ``method`` is called once its object is made."""
         self._linearize(source, node)
-        self.given = given
+        self.given = {**given, **dict.fromkeys(set_before([known for _, known in self.order]), NOT_KNOWN)}
         # Fields that a method on the way may set, in quotes as ``setattr`` takes them too; the others stay as they are.
         self.volatile = frozenset(set_on_the_way([known for _, known in self.order], method))
-        self._fill(given)
+        self._fill(self.given)
 
     def misfits(self) -> Iterator[Refusal]:
         """What pydantic refuses of the values when the object is made, before any code of the class runs."""

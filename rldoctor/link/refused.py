@@ -214,9 +214,11 @@ class _Follower(Fields):
 
     def _validate(self, before: bool) -> None:
         """Follows the methods to which pydantic hands the value that is given for a field, before its type reads it or
-        after; the field has what they return."""
+        after; the field has what they return. A method takes the place of one of its name above."""
         methods = [(s, c, f) for s, c in reversed(self.order) for f in c.body if isinstance(f, ast.FunctionDef)]
         for source, node, function in methods:
+            if (last := self._method(function.name)) is not None and last[2] is not function:
+                continue
             fields = (name for name in validated_fields(function, before) if name in self.attributes)
             for name in (name for name in fields if name in self.given):
                 given = self.given[name]

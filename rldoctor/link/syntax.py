@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
@@ -71,14 +72,30 @@ def validates(decorator: ast.expr) -> bool:
 
 
 def validated_fields(function: ast.FunctionDef, before: bool) -> list[str]:
-    """The fields whose values pydantic hands to a method, before or after their types have read them."""
+    """The fields whose values pydantic hands to a method, before or after their types have read them; not those that
+    it wraps, or of which it gets the items."""
     found: list[str] = []
     for one in function.decorator_list:
         if isinstance(one, ast.Call) and last_name(one.func) in ("field_validator", "validator"):
             modes = {k.arg: ast.literal_eval(k.value) for k in one.keywords if isinstance(k.value, ast.Constant)}
-            if (modes.get("mode") in ("before", "plain") or modes.get("pre") is True) is before:
+            early = modes.get("mode") in ("before", "plain") or modes.get("pre") is True
+            if early is before and modes.get("mode") != "wrap" and not modes.get("each_item"):
                 found += filter(None, map(quoted, one.args))
     return found
+
+
+def set_before(classes: list[ast.ClassDef]) -> Iterator[str]:
+    """The fields that methods may set in what is given, before pydantic makes an object of it."""
+    for function in (part for node in classes for part in node.body if isinstance(part, ast.FunctionDef)):
+        marks = " ".join(map(ast.unparse, function.decorator_list))
+        if not re.search(r"model_validator\(.*(before|wrap)|root_validator\(.*pre=True", marks):
+            continue
+        for part in parts_of(function.body):
+            if isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
+                yield from filter(None, [quoted(part.slice)])
+            elif isinstance(part, ast.Call) and last_name(part.func) in ("pop", "setdefault", "update"):
+                keys = [k for one in part.args if isinstance(one, ast.Dict) for k in one.keys if k is not None]
+                yield from filter(None, (*map(quoted, [*part.args, *keys]), *(k.arg for k in part.keywords)))
 
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:

@@ -388,8 +388,19 @@ def test_a_member_is_looked_up_by_its_name(site: Site, given: dict[str, Any], sa
     assert (found.message if found is not None else None) == said
 
 
-def test_an_enumeration_that_finds_members_in_another_way_refuses_nothing(site: Site) -> None:
-    lenient = KERNELS["vllm/kernels.py"].replace("return super().__getitem__(name)", "return find(cls, name)")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return super().__getitem__(name)", "return find(cls, name)"),
+        ("return super().__getitem__(name)", "return super().__getitem__(name[:5])"),
+        ("class Kind(EnumMeta)", "class Kind(Lenient)"),
+        ("metaclass=Kind", "metaclass=Elsewhere"),
+        ('PAGED = "kernels.paged.Paged"', "for name in NAMES:\n                locals()[name] = name"),
+    ],
+)
+def test_an_enumeration_that_finds_members_in_another_way_refuses_nothing(site: Site, old: str, new: str) -> None:
+    assert old in KERNELS["vllm/kernels.py"]
+    lenient = KERNELS["vllm/kernels.py"].replace(old, new)
     sources = Sources(SearchPath([site({**KERNELS, "vllm/kernels.py": lenient})]))
     given = {"kernel": "FLASHY"}
     assert refusal(sources, "vllm.args", "EngineArgs", given, method="create_engine_config") is None

@@ -289,6 +289,58 @@ def test_the_type_of_a_list_is_not_known(site: Site) -> None:
     assert refusal(sources, "trl.config", "Config", {"names": ["a"]}) is None
 
 
+VALIDATED = """
+from pydantic import BaseModel, field_validator, model_validator
+class Base(BaseModel):
+    width: str = "8"
+    @field_validator("width", mode="before")
+    @classmethod
+    def known(cls, value):
+        if value == "broad":
+            raise ValueError("no width")
+        return value
+class Same(Base):
+    pass
+class Lenient(Base):
+    @field_validator("width", mode="before")
+    @classmethod
+    def known(cls, value):
+        return value
+class Bare(Base):
+    def known(cls, value):  # no validator any more
+        return value
+class Renaming(Base):
+    @model_validator(mode="before")
+    @classmethod
+    def old(cls, data):
+        data["width"] = data["breadth"]
+        return data
+class Other(Base):
+    @model_validator(mode="before")
+    @classmethod
+    def old(cls, data):
+        data["height"] = data["width"]
+        return data
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"), [("Same", True), ("Lenient", False), ("Bare", False), ("Renaming", False), ("Other", True)]
+)
+def test_what_pydantics_validators_say_of_a_value(site: Site, name: str, refused: bool) -> None:
+    sources = Sources(SearchPath([site({"trl/config.py": VALIDATED})]))
+    found = refusal(sources, "trl.config", name, {"width": "broad"})
+    assert (found.message if found is not None else None) == ("no width" if refused else None)
+
+
+@pytest.mark.parametrize(("mode", "message"), [("before", "no width"), ("wrap", None)])
+def test_a_validator_that_wraps_the_others_is_not_followed(site: Site, mode: str, message: str | None) -> None:
+    text = VALIDATED.replace('mode="before"', f'mode="{mode}"')
+    sources = Sources(SearchPath([site({"trl/config.py": text})]))
+    found = refusal(sources, "trl.config", "Base", {"width": "broad"})
+    assert (found.message if found is not None else None) == message
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
