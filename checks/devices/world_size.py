@@ -95,8 +95,10 @@ def nodes_that_exist(case: Case) -> Iterator[Finding | Reach]:
 
 @check.declared(needs=["plan.process.nnodes", "plan.process.node_rank"])
 def rank_of_the_node(case: Case) -> Iterator[Finding | Reach]:
-    """The launcher's own place among the nodes, which counts from 0."""
+    """The launcher's own place among the nodes, which counts from 0; ranks that meet at a store are given theirs."""
     plan = plan_of(case)
+    if _meets(plan):
+        raise NotApplicable("the rendezvous gives each node its rank")
     nodes, rank = plan.value("process.nnodes"), plan.value("process.node_rank")
     if 0 <= rank < nodes:
         yield Reach(f"node {rank} of {nodes}")
@@ -107,6 +109,11 @@ def rank_of_the_node(case: Case) -> Iterator[Finding | Reach]:
         evidence=cite(plan, "process.node_rank", "process.nnodes"),
         fixes=(Fix(title="give each node its own rank, the first one 0"),),
     )
+
+
+def _meets(plan: RolloutPlan) -> bool:
+    """Whether torchrun's ranks find each other at a store, and not at an address by their numbers."""
+    return bool(plan.value("process.standalone")) or plan.value("process.rdzv_backend", "static") != "static"
 
 
 # One task on each node, as each of them spells it.
@@ -180,10 +187,9 @@ def a_launcher_for_every_task(case: Case) -> Iterator[Finding | Reach]:
     if tasks <= nodes or tasks * each <= nodes * devices:
         yield Reach(f"{tasks} launchers of {each} processes on {nodes * devices} devices")
         return
-    meets = plan.value("process.standalone") or plan.value("process.rdzv_backend", "static") != "static"
     yield check.finding(
         f"{_starter(plan)} starts {tasks} times {launcher}, each of {each} processes: {tasks * each} share the "
-        f"{nodes * devices} devices{'' if meets else ', and all but the first find its port taken'}",
+        f"{nodes * devices} devices{'' if _meets(plan) else ', and all but the first find its port taken'}",
         evidence=cite(plan, "scheduler.step_tasks", "scheduler.tasks_per_node", "process.nproc", "scheduler.gpus"),
         fixes=(_one_a_node(plan, launcher, nodes, f"start one {launcher} on a node, which starts the processes"),),
         url="https://slurm.schedmd.com/srun.html#OPT_ntasks-per-node",

@@ -28,6 +28,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import prod
 
 from rldoctor.api import (
@@ -150,9 +151,10 @@ def listed_devices_exist(case: Case) -> Iterator[Finding | Reach]:
         if launch is None or seen is None or not seen.listed:
             continue
         listed = True
-        once = list(dict.fromkeys(seen.ids))
-        if len(once) < len(seen.ids):
-            twice = joined([text for text in once if seen.ids.count(text) > 1])
+        valid = list(takewhile(lambda text: not text.startswith("-"), seen.ids))  # CUDA stops there
+        once = list(dict.fromkeys(valid))
+        if len(once) < len(valid):
+            twice = joined([text for text in once if valid.count(text) > 1])
             yield check.finding(
                 f"CUDA_VISIBLE_DEVICES names GPU {twice} twice: CUDA then finds no device at all",
                 evidence=seen.evidence,

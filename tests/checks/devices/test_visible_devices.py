@@ -51,6 +51,7 @@ def test_a_device_that_stands_twice() -> None:
     plan: dict[str, Any] = {"process__launcher": "none", "process__nproc": 1}
     found = finding(check, gpus=4, **plan, env__CUDA_VISIBLE_DEVICES="0,1,1")
     assert "names GPU 1 twice" in found.message
+    assert quiet(check, gpus=4, **plan, env__CUDA_VISIBLE_DEVICES="0,-1,-1")
     assert found.fixes[0].edits[0].value == "0,1"
 
 

@@ -31,6 +31,13 @@ def test_a_node_that_is_none_of_the_run(rank: int, fires: bool) -> None:
     assert [found.message.startswith(f"this is node {rank} of 2") for found in outcome.findings] == [True] * fires
 
 
+# torch/distributed/run.py hands --node_rank to the static rendezvous alone.
+def test_a_store_gives_each_node_its_rank() -> None:
+    plan: dict[str, Any] = {"nodes": 2, "process__launcher": "torchrun", "process__nnodes": 2}
+    assert quiet(check, **plan, process__node_rank=2, process__rdzv_backend="c10d")
+    assert finding(check, **plan, process__node_rank=2, process__rdzv_backend="static")
+
+
 def test_processes_that_nodes_cannot_share() -> None:
     plan: dict[str, Any] = {"nodes": 2, "process__launcher": "accelerate", "process__nnodes": 2}
     found = finding(check, **plan, process__total=15)
