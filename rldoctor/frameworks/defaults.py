@@ -107,7 +107,8 @@ def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | N
     if options is None or renamed:
         return None
     option = options.get_option(native.key)
-    if native.operator == "+" and option is not None and options.addable(native.key) is False:
+    whole = native.path or isinstance(native.value, dict | list)  # Hydra adds these to what is there
+    if native.operator == "+" and not whole and option is not None and options.addable(native.key) is False:
         return native.as_unknown(owner=options.source, key=f"+{native.key}", nearest=(native.key,))
     known = option is not None or options.known(native.key) is not False
     refused = native.operator in ("+", "++") and not known and options.addable(native.key) is False

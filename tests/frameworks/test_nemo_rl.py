@@ -352,6 +352,11 @@ def test_an_override_of_what_the_configuration_lacks_is_refused(
     assert unknown.key.endswith(key) and nearest in unknown.nearest[0] and not unknown.ignored
 
 
+def test_a_configuration_that_cannot_be_read_may_have_any_key(launches: Launches) -> None:
+    plan = run(launches, "logger.wandb_enabled=true", base=BASE + "logger: {wandb_enabled: [}\n")
+    assert plan.unknown == ()
+
+
 def test_a_new_key_is_mended_with_plusses_once(launches: Launches, tmp_path: Path) -> None:
     more = "policy.generation.vllm_kwargs.enable_chunked_prefill=false"
     (unknown,) = run(launches, more).unknown

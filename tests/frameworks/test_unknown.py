@@ -39,6 +39,7 @@ def test_a_framework_without_signs_takes_them_for_a_part_of_the_key(launches: La
         ("+my_section.min_tokens=5", False),
         (f"+{ROLLOUT}.tensor_model_parallel_size=2", True),  # Hydra: an item is there already
         (f"++{ROLLOUT}.tensor_model_parallel_size=2", False),
+        (f"+{ROLLOUT}.engine_kwargs={{vllm: {{swap_space: 4}}}}", False),  # Hydra adds a mapping to the one there
     ],
 )
 def test_new_keys_by_hydras_rules_and_the_classes_behind_sections(

@@ -99,9 +99,9 @@ def _parents(tree: YamlFile) -> list[str]:
 
 
 def complete(launch: Launch) -> bool:
-    """Whether every file of the configuration was at hand."""
+    """Whether every file of the configuration was at hand, and could be read."""
     absent = any(name.endswith((".yaml", ".yml")) for name in launch.files.missing)
-    return own_file(launch) is not None and not absent
+    return own_file(launch) is not None and not absent and launch.missed is None
 
 
 def stand_ins(launch: Launch) -> list[str]:
