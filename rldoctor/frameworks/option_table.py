@@ -289,12 +289,12 @@ def default_number(framework: str, version: str, group: str, name: str) -> float
 
 
 def declared_choices(framework: str, version: str, group: str | None, name: str) -> tuple[Any, ...]:
-    """The values that a release declares for an option; none where it declares no choice, or nobody knows it."""
+    """The values that a release declares for an option or looks it up among; none where nobody knows any."""
     try:
         option = OptionTable.load(framework).at(version, group).get_option(name)
     except KeyError:
         return ()
-    return (option.choices if option is not None else None) or ()
+    return (*(option.choices or ()), *(option.names or ())) if option is not None else ()
 
 
 @cache

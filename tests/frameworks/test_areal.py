@@ -146,6 +146,19 @@ def test_a_section_of_the_release_is_known_without_its_script(launches: Launches
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("attn_impl: sdpa", ""),
+        ("attn_impl: paged_attention", ""),
+        ("attn_impl: flsah_attention_2", "flsah_attention_2"),
+    ],
+)
+def test_what_the_help_lists_is_no_limit(launches: Launches, text: str, value: str) -> None:
+    (plan,) = launches({"grpo.yaml": f"{CONFIG}ref: {{{text}}}\n"}, areal="0.5.1")
+    assert [one.value for one in plan.refused] == ([value] if value else [])
+
+
+@pytest.mark.parametrize(
     ("run", "release", "found"),
     [
         ("python3 -m areal.infra.launcher.local train.py", "1.0.4", ("replica", "turns")),

@@ -173,7 +173,7 @@ class Classes:
             below = [c for c in below if self.fields(c)]
             # Where the fields below are listed, the object that holds them says something only by being None.
             if not below or default is None:
-                option = self._option(prefix + name, declared, read, default, members.get(name))
+                option = self._option(prefix + name, declared, read, default, members.get(name), nested)
                 for spelled in (option, *_aliases(option, prefix, declared)):
                     found[spelled.name] = spelled
             alternatives: list[Options] = []
@@ -204,21 +204,30 @@ class Classes:
         return found
 
     def _option(
-        self, name: str, declared: Field, read: Meaning, default: Any, members: tuple[Any, ...] | None
+        self,
+        name: str,
+        declared: Field,
+        read: Meaning,
+        default: Any,
+        members: tuple[Any, ...] | None,
+        nested: bool,
     ) -> Option:
         built = isinstance(default, Definition)
+        listed = self._listed_choices(declared)
         return Option(
             name,
             default={} if built else default,
             type="dict" if built else read.label,
-            choices=members or self._listed_choices(declared) or read.closed,
+            choices=members or (None if nested else listed) or read.closed,
             enforced=members is not None,
+            names=tuple(one for one in listed if isinstance(one, str)) if nested and listed else None,
             required=default is MISSING and declared.total and not read.optional_key,
             deprecated=_is_deprecated(declared),
         )
 
     def _listed_choices(self, declared: Field) -> tuple[Any, ...] | None:
-        """The ``choices`` in a field's metadata, which the argument parser of transformers enforces."""
+        """The ``choices`` in a field's metadata, which the argument parser of transformers enforces, and who makes an
+        object of a file's sections does not."""
         node = declared.node.value
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
             if keyword.arg == "metadata" and isinstance(keyword.value, ast.Dict):
@@ -249,13 +258,14 @@ def _either(alternatives: list[Options], usual: int) -> Options:
     found: Options = {}
     for name in dict.fromkeys(name for options in alternatives for name in options):
         options = [one[name] for one in alternatives if name in one]
-        choices = [one.choices for one in options]
+        choices, names = [one.choices for one in options], [one.names for one in options]
         types = dict.fromkeys(part for one in options for part in one.type.removesuffix("?").split("|") if part)
         none = any(one.type.endswith("?") for one in options)
         found[name] = replace(
             alternatives[usual].get(name, options[0]),
             type="|".join(sorted(types)) + ("?" if none and types else ""),
             choices=None if None in choices else tuple(dict.fromkeys(c for some in choices for c in some or ())),
+            names=None if None in names else tuple(dict.fromkeys(one for some in names for one in some or ())),
             required=all(one.required for one in options),
         )
     return found

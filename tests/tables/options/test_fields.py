@@ -266,6 +266,25 @@ def test_a_section_for_which_one_of_several_classes_stands(classes: Make) -> Non
     assert read["optimizer.steps"].default == 5
 
 
+def test_choices_that_nobody_enforces_are_names(classes: Make) -> None:
+    made = classes(
+        {
+            "pkg/config.py": """
+            from dataclasses import dataclass, field
+            @dataclass
+            class Actor:
+                attention: str | None = field(default="a", metadata={"choices": ["a", "b", None]})
+            @dataclass
+            class Config:
+                actor: Actor = field(default_factory=Actor)
+            """
+        }
+    )
+    assert options(made, "Actor")["attention"].choices == ("a", "b", None)  # by the parser of transformers
+    read = options(made, "Config", nested=True)["actor.attention"]  # by what makes an object of a file's sections
+    assert (read.choices, read.names, read.closed) == (None, ("a", "b"), False)
+
+
 def test_defaults_borrowed_from_other_classes(classes: Make) -> None:
     # As vLLM's EngineArgs takes them from its config classes.
     read = options(
