@@ -9,8 +9,10 @@ from rldoctor.plan.model import RefusedValue
 
 def misnamed(launch: Launch, package: str) -> RefusedValue | None:
     """The module that ``python -m`` is to start, where no release read has it and one part of its name is a slip of the
-    pen in one that the launch's own release has. Any other may come from elsewhere."""
-    if not launch.entry.startswith(f"{package}.") or launch.place is None:
+    pen in one that the launch's own release has. Any other may come from elsewhere, as one does that lies beside the
+    launch."""
+    own = f"{launch.entry.replace('.', '/')}.py"
+    if not launch.entry.startswith(f"{package}.") or launch.place is None or launch.files.find(own) is not None:
         return None
     from rldoctor.tables.frames import Table
 
@@ -37,7 +39,11 @@ def misnamed(launch: Launch, package: str) -> RefusedValue | None:
 
 
 def _slipped(given: str, real: str) -> bool:
-    """Whether one part of a dotted name is a slip of the other's, and the rest is the same."""
+    """Whether one part of a dotted name is a slip of the other's, a folder's also where it is the plural, and the rest
+    is the same."""
     pairs = list(zip(given.split("."), real.split("."), strict=False))
     other = [(one, known) for one, known in pairs if one != known]
-    return given.count(".") == real.count(".") and len(other) == 1 and slip(other[0][0], [other[0][1]]) is not None
+    if given.count(".") != real.count(".") or len(other) != 1:
+        return False
+    ((one, known),) = other
+    return slip(one, [known]) is not None or (other[0] != pairs[-1] and one == f"{known}s")

@@ -33,6 +33,8 @@ _NOTHING = frozenset({"", "none", "null", "~", "???"})
 # No number, nor several that an option may take in one text (``0.5_4.0``).
 _NO_NUMBERS = re.compile(r"^(?![-+.\d]*e[-+\d]+$|[-+.]*(inf|nan)$|0x).*[^\W\d_]|%", re.IGNORECASE)
 _MEANS_FALSE = re.compile(r"(f\w*|n|no|off|0|disabled?)$", re.IGNORECASE)
+# What pydantic reads as a whole number, too (``42.0``).
+_WHOLE = re.compile(r"(?<=\d)\.0+$")
 # A number with a unit: vLLM's parser reads 16k and 1.5M.
 _WITH_UNIT = re.compile(r"[+-]?\d+(\.\d+)?[kmgt]i?$", re.IGNORECASE)
 # What vLLM's configuration holds against its choices however it gets there: on a command line, as an argument, or when
@@ -193,6 +195,8 @@ def _is(read: Callable[[str], object], text: str) -> bool:
         read(text)
     except ValueError:
         return False
+    except RecursionError:  # JSON that is nested too deep to say
+        pass
     return True
 
 
@@ -210,6 +214,8 @@ def _misread(option: Option, text: str, booleans: Boolean, plain: bool) -> str:
         return "" if _is(json.loads, text) else "valid JSON"
     if kind in _NUMBERS:
         read, words = _NUMBERS[kind]
+        if not plain and kind != option.type and text in ("", "None"):  # vLLM's optional_type
+            return ""
         number = plain or (text.lower() != "auto" and not _WITH_UNIT.match(text))
         return words if number and not _is(read, text) else ""
     if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (SWITCH if plain else SWITCH | {"none"}):
@@ -227,7 +233,7 @@ def _unlike(option: Option, text: str, validated: bool, booleans: Boolean) -> st
         return ""
     if kind in _NUMBERS:
         read, words = _NUMBERS[kind]
-        return words if not _is(read, text) else ""
+        return words if not _is(read, _WHOLE.sub("", text) if validated else text) else ""
     truths = SWITCH | {"on", "off"} if validated else SWITCH
     judged = kind == "bool" and (validated or booleans is Boolean.VALUE)
     return "true or false" if judged and text.lower() not in truths else ""

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_SHORT = 4  # what is shorter is an abbreviation, which a letter makes another one
+
 
 def slip(word: str, names: Sequence[str]) -> str | None:
     """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, or two that changed
-    places."""
-    if word in names:
+    places. With a digit, or with a letter in front or at the end (``dapo2``, ``main_gppo``, ``rewards``), a word is
+    rather another name."""
+    if word in names or len(word) < _SHORT - 1:
         return None
+    return next((name for name in names if _swapped(word, name) or _left_out(word, name) or _put_in(word, name)), None)
 
-    def shorter(text: str) -> set[str]:
-        return {text[:i] + text[i + 1 :] for i in range(len(text))}
 
-    def swapped(text: str) -> set[str]:
-        return {text[:i] + text[i + 1] + text[i] + text[i + 2 :] for i in range(len(text) - 1)}
+def _swapped(word: str, name: str) -> bool:
+    other = [i for i, (one, two) in enumerate(zip(word, name, strict=False)) if one != two]
+    first = other[0] if other else 0
+    return len(word) == len(name) and len(other) == 2 and word[first : first + 2] == name[first : first + 2][::-1]
 
-    found = [name for name in names if word in shorter(name) | swapped(name) or name in shorter(word)]
-    return found[0] if found and len(word) > 2 else None
+
+def _left_out(word: str, name: str) -> bool:
+    at = _more(name, word)
+    return at is not None and (len(word) >= _SHORT or _doubles(name, at))
+
+
+def _put_in(word: str, name: str) -> bool:
+    at = _more(word, name)
+    within = at is not None and word[at - 1 : at].isalpha() and word[at + 1 : at + 2].isalpha()
+    return at is not None and (_doubles(word, at) or (within and len(name) >= _SHORT))
+
+
+def _more(long: str, short: str) -> int | None:
+    """Where ``long`` has the one letter that it has more than ``short``."""
+    at = next((i for i, (one, two) in enumerate(zip(long, short, strict=False)) if one != two), len(short))
+    return at if long[:at] + long[at + 1 :] == short and not long[at : at + 1].isdigit() else None
+
+
+def _doubles(text: str, at: int) -> bool:
+    return text[at] in (text[at - 1 : at], text[at + 1 : at + 2])

@@ -169,7 +169,9 @@ def test_a_truth_value_behind_a_switch_is_left_over(launches: Launches, more: st
         ("verl.trainers.main_ppo", "verl.trainer.main_ppo"),
         ("verl.trainer.main_pppo", "verl.trainer.main_ppo"),
         ("verl.trainer.main_ppo", None),
-        ("verl.trainer.main_mine", None),  # a fork may have it
+        ("verl.trainer.main_mine", None),  # a fork may have these
+        ("verl.trainer.main_dppo", None),
+        ("verl.trainer.main_ppo2", None),
     ],
 )
 def test_a_module_that_no_release_has(launches: Launches, module: str, meant: str | None) -> None:
@@ -178,9 +180,27 @@ def test_a_module_that_no_release_has(launches: Launches, module: str, meant: st
     assert [(one.value, one.takes) for one in found] == ([(module, meant)] if meant else [])
 
 
+def test_a_module_that_lies_beside_the_launch(launches: Launches) -> None:
+    command = "python3 -m verl.trainer.main_pppo actor_rollout_ref.rollout.name=vllm data.train_batch_size=8\n"
+    (plan,) = launches({"run.sh": command, "verl/trainer/main_pppo.py": "main = None\n"}, verl="0.7.0")
+    assert [one for one in plan.refused if one.key == "python -m"] == []
+
+
+# arg_utils.py, optional_type
+@pytest.mark.parametrize(("value", "fires"), [("None", False), ("nothing", True), ("7", False)])
+def test_an_option_of_the_engine_that_may_be_none(launches: Launches, value: str, fires: bool) -> None:
+    found = refused(launches, f"vllm serve m --num-gpu-blocks-override {value}\n", vllm="0.11.0")
+    assert [one.key for one in found] == ["--num-gpu-blocks-override"] * fires
+
+
 @pytest.mark.parametrize(
     ("value", "fires"),
-    [('{"rope_scaling": {"factor": 2}}', False), ("{rope_scaling: 1}", True), ("$OVERRIDES", False)],
+    [
+        ('{"rope_scaling": {"factor": 2}}', False),
+        ("{rope_scaling: 1}", True),
+        ("$OVERRIDES", False),
+        ('{"a":' * 9000, False),
+    ],
 )
 def test_an_option_that_is_json(launches: Launches, value: str, fires: bool) -> None:
     quoted = value if value.startswith("$") else f"'{value}'"
@@ -225,7 +245,8 @@ def test_classes_that_hold_values_against_their_types_refuse_them_in_files_too(
             "micro_batch_size",
             "a",
         ),
-        ("a.yaml", "rl: grpo\nbase_model: m\nlora_r: '8'\n", {"axolotl": "0.18.0"}, "", ""),
+        ("a.yaml", "rl: grpo\nbase_model: m\nlora_r: '8'\nseed: '42.0'\n", {"axolotl": "0.18.0"}, "", ""),
+        ("a.yaml", "rl: grpo\nbase_model: m\nseed: '4.2'\n", {"axolotl": "0.18.0"}, "seed", "a whole number"),
         ("a.yaml", "use_vllm: true\nnum_generations: eight\n", TRL, "num_generations", "a whole number"),
         ("a.yaml", "use_vllm: true\nlearning_rate: '1e-6'\nbf16: 'yes'\n", TRL, "", ""),
         ("a.yaml", "use_vllm: true\nbf16: 'maybe'\n", TRL, "bf16", "true or false"),
@@ -253,12 +274,16 @@ GRPO = "python3 -m trl.scripts.grpo --use_vllm --reward_funcs "
         (VERL + "trainer.logger=tensorboard", {"verl": "0.7.0"}, "", ""),
         (VERL + "reward_model.reward_manager=naiv", {"verl": "0.7.0"}, "naiv", "naive"),
         (VERL + "reward_model.reward_manager=my_own", {"verl": "0.7.0"}, "", ""),
+        (VERL + "reward_model.reward_manager=dapo2", {"verl": "0.7.0"}, "", ""),  # which a fork registers
         ("swift rlhf --rlhf_type grpo --deepspeed zero4", SWIFT, "zero4", ""),
         ("swift rlhf --rlhf_type grpo --deepspeed zero3_offload", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --deepspeed conf/zero4.json", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --reward_funcs format acuracy", SWIFT, "acuracy", "accuracy"),
         ("swift rlhf --rlhf_type grpo --reward_funcs mine --external_plugins p.py", SWIFT, "", ""),
+        ("swift rlhf --rlhf_type grpo --reward_funcs formats --external_plugins p.py", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --report_to wadnb", SWIFT, "wadnb", "wandb"),
+        # ms-swift brings it along where transformers has none.
+        ("swift rlhf --rlhf_type grpo --report_to swanlab", {"ms-swift": "3.7.0", "transformers": "4.49.0"}, "", ""),
         ("swift rlhf --rlhf_type grpo --report_to tensorboard swanlab", SWIFT, "", ""),
         (GRPO + "accurate_reward", TRL, "accurate_reward", "accuracy_reward"),
         (GRPO + "accuracy_reward mine.reward", TRL, "", ""),

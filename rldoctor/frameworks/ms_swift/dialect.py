@@ -27,9 +27,7 @@ from rldoctor.plan.vocabulary import terms
 # Sections of the Ray path's YAML; what stands in one is the same option as above them (ray/megatron/driver_utils.py).
 _ROLES = ("train", "rollout", "teacher")
 _SERVERS = ("swift rollout", "swift deploy")
-
-
-# What names the files.
+# What names the files that register more rewards.
 _PLUGINS = ("external_plugins", "custom_register_path")
 
 
@@ -52,6 +50,8 @@ class MsSwift(Dialect):
         "MegatronRLHFArguments": "ms-swift:megatron-rlhf",
     }
     owners: ClassVar[Mapping[str, str]] = {"vllm_engine_kwargs.": "vllm:EngineArgs"}
+    # It brings SwanLab to releases of transformers that lack it (sft_args.py, _init_swanlab).
+    lookups: ClassVar[Mapping[str, str]] = {"report_to": "transformers:TrainingArguments.report_to"}
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     derivations = (start, placement, batch, evaluation, training, engine, seeds)
