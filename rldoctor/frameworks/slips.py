@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _SHORT = 4  # what is shorter is an abbreviation, which a letter makes another one
+_LONG = 6
 
 
 def slip(word: str, names: Sequence[str]) -> str | None:
     """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, or two that changed
-    places. With a digit, or with a letter in front or at the end (``dapo2``, ``main_gppo``, ``rewards``), a word is
-    rather another name."""
+    places. With a digit, a letter in front, an s or another letter behind a short name (``dapo2``, ``main_gppo``,
+    ``rewards``, ``grpox``), a word is rather another name."""
     if word in names or len(word) < _SHORT - 1:
         return None
     return next((name for name in names if _swapped(word, name) or _left_out(word, name) or _put_in(word, name)), None)
@@ -29,8 +30,11 @@ def _left_out(word: str, name: str) -> bool:
 
 def _put_in(word: str, name: str) -> bool:
     at = _more(word, name)
-    within = at is not None and word[at - 1 : at].isalpha() and word[at + 1 : at + 2].isalpha()
-    return at is not None and (_doubles(word, at) or (within and len(name) >= _SHORT))
+    if at is None or len(name) < _SHORT:
+        return at is not None and _doubles(word, at)
+    within = word[at - 1 : at].isalpha() and word[at + 1 : at + 2].isalpha()
+    behind = at == len(name) and name.isalpha() and len(name) >= _LONG and word[at] != "s"
+    return within or behind or _doubles(word, at)
 
 
 def _more(long: str, short: str) -> int | None:

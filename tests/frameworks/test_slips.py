@@ -17,6 +17,7 @@ from rldoctor.frameworks.slips import slip
         ("gropo", "grpo"),
         ("grppo", "grpo"),
         ("aadamw", "adamw"),
+        ("colocated", "colocate"),
         ("adamw8bit", "adamw_8bit"),
     ],
 )
@@ -31,6 +32,7 @@ def test_a_slip(word: str, name: str) -> None:
         ("dapo2", "dapo"),
         ("zero33", "zero3"),
         ("rewards", "reward"),
+        ("grpox", "grpo"),
         ("main_gppo", "main_ppo"),
         ("spo", "sapo"),
         ("k1", "k11"),
