@@ -68,7 +68,7 @@ def ended(
     """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
     ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress. ``by_launcher``
     says that nothing but launchers told of the failure: then the line that explains it names the process."""
-    at, of = _position(pieces)
+    at, of = position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     node, attempt = node_and_attempt(pieces)
     told_node, told_attempt = told_of(_said_freely(findings, found))
@@ -158,7 +158,7 @@ def _has(pieces: Sequence[Slice], words: re.Pattern[str]) -> bool:
     return any(words.match(line.text) for _, _, line in _lines(pieces))
 
 
-def _position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
+def position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
     """The last step that the end of the logs shows, and how many there are to be."""
     at = of = None
     bars: dict[str, tuple[int, int]] = {}

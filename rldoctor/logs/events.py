@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from rldoctor.catalogue.check import Check, Signature
+from rldoctor.logs.endings import position
 from rldoctor.logs.fatality import Verdicts
 from rldoctor.logs.model import LogEvent, LoggedException, LogRun
 from rldoctor.logs.outside import of_others
@@ -81,7 +82,10 @@ def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verd
 
 
 def _of_others(pieces: Sequence[Slice], run: LogRun) -> Iterator[LogEvent]:
-    """What others than the run wrote at the end of the logs, line by line."""
+    """What others than the run wrote at the end of the logs, line by line; nothing where it had made all its steps."""
+    at, of = position(pieces)
+    if at is not None and at == of:
+        return
     for piece in pieces:
         said = list(of_others(piece))[-_MOST_BEHIND:]
         for at, (number, line) in enumerate(said):

@@ -16,13 +16,13 @@ from rldoctor.logs.templates import template
 
 # Actors by which Ray prints what its own processes say of nodes.
 _RAYS = frozenset({"raylet", "autoscaler", "gcs_server"})
-# What runs jobs and machines signs its lines so, or lays them out as a table of events.
+# What runs jobs and machines signs its lines so, in the system's journal too, or lays them out as a table of events.
 _SIGNED = expression(
-    r"\s*(?:slurm\w+(?:-\S{1,80})?|srun|salloc|sbatch|scancel|pbs\w*|condor\w*|sge\w*|qmaster|[sm]batchd|flux[\w-]{0,20}"
+    r"\s*(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S{1,80} )?"
+    r"(?:slurm\w+(?:-\S{1,80})?|srun|salloc|sbatch|scancel|pbs\w*|condor\w*|sge\w*|qmaster|[sm]batchd|flux[\w-]{0,20}"
     r"|broker\.err|pdsh@[\w.-]{1,80}|kube[\w-]{1,30}|nomad(?:\.\w{1,30})*|systemd(?:-\w{1,20})*|kernel|dockerd"
     r"|containerd)(?:\[\d+\])?: "
     r"|\s*(?:Normal|Warning)\s{2,}[A-Z]\w+\s{2,}"
-    r"|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S{1,80} [\w.-]{1,40}(?:\[\d+\])?: "
 )
 # A logger of the run says so of what it does itself; of what it did not survive others speak.
 _OF_A_LOGGER = ("DEBUG", "INFO", "WARNING")
@@ -38,8 +38,11 @@ def is_signed(text: str) -> bool:
 
 def of_others(piece: Slice) -> Iterator[tuple[int, Line]]:
     """The lines, with their numbers, that others than the run wrote when it was over: none of its processes signed
-    them, and it wrote no line like them while it was alive. A document is nobody's log."""
+    them, and it wrote no line like them while it was alive. A document is nobody's log, and behind a run that said it
+    was done everything is taken down."""
     record = piece.record
+    if piece.first <= record.last_sign <= record.done:
+        return
     tail = [(number, line) for number, line in record.tail if number in piece]
     if is_document([line for _, line in tail]):
         return

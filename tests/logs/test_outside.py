@@ -29,6 +29,11 @@ def test_what_the_run_went_on_behind() -> None:
     assert others(STEPS + NOTICE + STEPS) == []
 
 
+def test_what_is_taken_down_behind_a_run_that_was_done() -> None:
+    assert others(f"{STEPS}Training finished.\n{NOTICE}") == []
+    assert others(f"Done\n{STEPS}{NOTICE}") == [NOTICE.strip()]
+
+
 def test_what_a_run_writes_as_it_goes_is_its_own_at_the_end_too() -> None:
     own = "instance 4 of the pool was stopped\n"
     assert others(own + STEPS + own) == []
@@ -68,6 +73,7 @@ def test_an_exception_is_the_runs_own_unless_it_is_a_name_that_a_service_gives_t
     [
         ("slurmstepd-n7: error: *** JOB 8 ON n7 CANCELLED", True),
         ("Nov 20 21:14:02 gpu01 systemd[1]: Stopping grpo.service", True),
+        ("Nov 20 21:14:02 gpu01 sshd[88]: Connection closed", False),
         ("  Warning  Evicted  2m  kubelet  The node was low on resource", True),
         ("Warning: the node is slow", False),
         ("kernel size: 3", False),

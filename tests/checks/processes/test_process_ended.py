@@ -705,3 +705,10 @@ def test_what_was_ended_and_why_in_a_sentence(line: str, says: str) -> None:
 )
 def test_what_a_run_ends_itself_is_no_end_of_it(line: str) -> None:
     assert findings(check, f"{STEPS}{line}\n") == []
+
+
+@pytest.mark.parametrize("end", ["Training finished.\n", "100%|██████████| 400/400 [1:30:12<00:00, 386.1s/it]\n"])
+def test_what_is_taken_down_behind_the_last_step_ended_nothing(end: str) -> None:
+    cancelled = "Job 90112 was cancelled by ada\n"
+    assert "ended from outside" in finding(check, STEPS + cancelled).message
+    assert findings(check, STEPS + end + cancelled) == []
