@@ -139,7 +139,7 @@ _OTHERWISE = re.compile(
     r"|\b(?:kl|(?<!power )loss(?:es)?(?! of)|metric|accuracy|score|converged|diverged)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|hyper-?parameter|prun(?:ed|er|ing)|early stop\w*|median|plateau)\b"
     # Who only looks on, and a machine's own chores.
-    r"|\b(?:cuda|gpu|hbm) (?:out of )?memory\b|\b(?:poll\w*|watch(?:er|es|ing)|(?<!health )monitor(?!:)|handler"
+    r"|\b(?:cuda|gpu|hbm) (?:out of )?memory\b|\b(?:poll\w*|watch(?:er|es|ing)|(?<![\w-])(?<!health )monitor(?!:)|handler"
     r"|installed|(?:ana)?cron\w*|clean-?up:|teardown:)(?!\w)"
     # Who reports a run speaks of what is his own, and announcements are headed as such.
     r"|\b(?:my|our|i'm|i (?:am|use|set|have|had|tried|ran?|run|see|saw|get|got|think|checked|guess|waited)"
@@ -157,7 +157,7 @@ _LONGEST = 600
 # A sentence of its own speaks of something else, unless it gives the reason.
 _SENTENCE = re.compile(r"(?<=[.!])\s+(?!(?:reason|cause|because|due|it|its|this|that|the (?:reason|cause))\b)")
 # What merely ended tells its figures, too: they are no reasons.
-_MERELY = re.compile(r"(?:ended|exited|closed(?! by))\b")
+_MERELY = re.compile(r"(?:ended|exited(?! with)|closed(?! by))\b")
 _FIGURES = re.compile(r"[^,;()]*?:\s*\d[^,;()]*|[^,;:()]*\d[^,;:()]*")
 
 
