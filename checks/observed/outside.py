@@ -139,8 +139,8 @@ _OTHERWISE = re.compile(
     r"|\b(?:kl|(?<!power )loss(?:es)?(?! of)|metric|accuracy|score|converged|diverged)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|hyper-?parameter|prun(?:ed|er|ing)|early stop\w*|median|plateau)\b"
     # Who only looks on, and a machine's own chores.
-    r"|\b(?:cuda|gpu|hbm) (?:out of )?memory\b|\b(?:poll\w*|watch(?:er|es|ing)|(?<![\w-])(?<!health )monitor(?!:)|handler"
-    r"|installed|(?:ana)?cron\w*|clean-?up:|teardown:)(?!\w)"
+    r"|\b(?:cuda|gpu|hbm) (?:out of )?memory\b|\b(?:poll\w*|watch(?:er|es|ing)|(?<![\w-])(?<!health )monitor(?!:)"
+    r"|handler|installed|(?:ana)?cron\w*|clean-?up:|teardown:)(?!\w)"
     # Who reports a run speaks of what is his own, and announcements are headed as such.
     r"|\b(?:my|our|i'm|i (?:am|use|set|have|had|tried|ran?|run|see|saw|get|got|think|checked|guess|waited)"
     r"|we (?:run|use|tried))\b|^(?:ps|p\.s\.|motd|message of the day|reminder|welcome|thanks|hi|hello)\b",

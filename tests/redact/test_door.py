@@ -9,6 +9,7 @@ import random
 import re
 import shlex
 import string
+import time
 import urllib.parse
 
 import pytest
@@ -610,3 +611,11 @@ def test_the_letters_of_a_name_in_a_secret_make_no_name_of_it() -> None:
     assert redact.text("index-url=https://Canary71gxau21BMVPW25q:@h/simple") == (
         "index-url=https://<removed:credentials>@h/simple"
     )
+
+
+def test_blocks_that_stand_far_to_the_right_are_read_at_once() -> None:
+    """Code in a traceback, or a deep YAML file: each line may be cut into indent and rest in one way only."""
+    block = "".join(f"{' ' * 24}elif value in self.kinds_{at}:\n{' ' * 28}token = Name.Kind\n" for at in range(40))
+    began = time.process_time()
+    assert redact.text(block) == block
+    assert time.process_time() - began < 2
