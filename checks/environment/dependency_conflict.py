@@ -46,8 +46,9 @@ from rldoctor.api import (
     Reach,
     Severity,
     find,
+    version_within,
 )
-from rldoctor.api.logs import package_of
+from rldoctor.api.logs import is_users, package_of
 from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
@@ -131,14 +132,10 @@ def imports_fail(case: Case) -> Iterator[Finding | Reach]:
     yield reached(case, "imports", "stack", f"{len(imports(case))} packages imported or tried")
 
 
-@check.logged("cannot import name '", "No module named '", "' has no attribute '", "Trainer' object has no attribute '")
+@check.logged("cannot import name '", "No module named '", "' has no attribute '")
 def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
     """``cannot import name 'GRPOConfig' from 'trl'``: one package uses what the other does not have in this version."""
     name = sought(event, case)
-    link = link_of(event)
-    # The client of a rollout server is ms-swift's own (RLD212).
-    own = r"'(\w*Trainer)' object has no attribute '(?!vllm_client')(\w+)'"
-    missing = re.search(own, link.message) if link else None
     if name is not None and not name.shadow and name.package not in ENGINE and name.importer != name.package:
         yield check.finding(
             f"{named(name.package, case)} has no {name.said}, which {name.importer or 'the script'} uses"
@@ -153,14 +150,74 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
             f"{releases_with('torch', name.said)}",
             fixes=package_fixes(case, check, name),
         )
-    elif missing is not None and link is not None and any("/swift/" in frame.file for frame in link.frames):
-        yield check.finding(
-            f"ms-swift uses {missing[1]}.{missing[2]}, which {named('trl', case)} does not have",
-            fixes=declared_fixes(case, check, "trl")
-            or (
-                Fix(title="install the trl release that this ms-swift declares", commands=(install(case, "ms-swift"),)),
+
+
+# What trainers set on themselves in some releases alone, which the classes derived from them, and the packages above
+# them, read: the trainer, the attribute, its package and the releases, from the tagged sources.
+_SET_BY = (
+    ("Trainer", "current_gradient_accumulation_steps", "transformers", ">=4.55"),
+    ("Trainer", "tokenizer", "transformers", "<5"),
+    ("GRPOTrainer", "_buffered_inputs", "trl", ">=0.16"),
+    ("GRPOTrainer", "_textual_logs", "trl", ">=0.17,<0.20"),
+    ("GRPOTrainer", "sampling_params", "trl", "<0.16"),
+    ("GRPOTrainer", "llm", "trl", "<0.16"),
+    ("GRPOTrainer", "llm", "trl", ">=0.18,<0.28"),
+    ("GRPOTrainer", "tp_group", "trl", ">=0.18,<0.28"),
+    ("GRPOTrainer", "vllm_generation", "trl", ">=0.28"),
+)
+_READ = re.compile(r"'(?P<owner>\w*Trainer)' object has no attribute '(?P<name>\w+)'")
+
+
+@check.logged("Trainer' object has no attribute '")
+def another_release_sets(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A trainer, or one that is derived from it, reads of itself what its base sets in other releases alone."""
+    read = _READ.search(event.line)
+    if read is None or _in_generated_trainer(event):
+        return
+    rows = [row for row in _SET_BY if row[1] == read["name"] and _derived(read["owner"], row[0])]
+    version = event.versions.get(rows[0][2]) if rows else None
+    if not rows or (version is not None and any(version_within(version, row[3]) for row in rows)):
+        return
+    base, name, package, _ = rows[0]
+    there = " or ".join(row[3] for row in rows)
+    asked = f"{read['owner']} reads its {name}"
+    yield check.finding(
+        f"{asked}, which {'' if base == read['owner'] else f'the {base} of '}{package} sets in {there} alone",
+        fixes=declared_fixes(case, check, package)
+        or (
+            Fix(
+                title=f"install a {package} that sets it, as far as what stands on it allows (rldoctor compat)",
+                commands=tuple(install(case, shlex.quote(f"{package}{row[3]}")) for row in rows),
             ),
-        )
+        ),
+    )
+
+
+def _derived(owner: str, base: str) -> bool:
+    """Whether a trainer is of a kind by its name: ``GRPOEnvTrainer`` is a ``GRPOTrainer``, every one a ``Trainer``."""
+    return base.removesuffix("Trainer") in owner
+
+
+# Trainers of TRL 0.12 and later take plain models, and read from them what its wrapper does not pass on.
+check.signature(
+    "WithValueHead' object has no attribute '",
+    pattern=r"'(?P<wrapper>AutoModelFor\w+WithValueHead)' object has no attribute '(?P<name>\w+)'",
+    when=lambda case, event: not _the_script_asks(event),
+    says="the trainer reads {name} of {wrapper}: it takes a plain model, and the script gives it the wrapper that the "
+    "trainers of older releases of TRL took",
+    fixes=(
+        Fix(title="give the trainer the plain model (AutoModelForCausalLM; PPO also a value_model)"),
+        Fix(title="or, for a script of the older PPOTrainer, the TRL before it", commands=("pip install 'trl<0.12'",)),
+    ),
+    url="https://github.com/huggingface/trl/issues/2340",
+)
+
+
+def _the_script_asks(event: LogEvent) -> bool:
+    """Whether the user's own code asked the object for what it lacks: the frames of torch's modules only pass it on."""
+    frames = event.exception.frames if event.exception is not None else ()
+    asker = next((f for f in reversed(frames) if package_of(f.file, f.function) not in ("torch", "python")), None)
+    return asker is not None and is_users(asker.file)
 
 
 @check.logged(*LITERALS)
@@ -385,8 +442,11 @@ check.signature(
 check.signature(
     "object has no attribute 'unsloth_",
     "type object 'Unsloth",
-    pattern=r"'\w+Config' object has no attribute 'unsloth_\w+'|type object 'Unsloth\w+' has no attribute '\w+'",
-    says="unsloth has patched TRL's trainer in part only, or another framework's code over it: {error}",
+    # vLLM's own has none of the fields with which unsloth hands over an adapter in memory.
+    "'LoRARequest' object has no attribute 'lora_",
+    pattern=r"'\w+Config' object has no attribute 'unsloth_\w+'|type object 'Unsloth\w+' has no attribute '\w+'"
+    r"|'LoRARequest' object has no attribute 'lora_(?:tensors|config|embeddings)'",
+    says="unsloth has patched TRL or vLLM in part only, or another framework's code over it: {error}",
     fixes=_REGENERATE,
     url="https://github.com/unslothai/unsloth/issues/3931",
 )

@@ -207,6 +207,15 @@ def files_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+_MORE_PROCESSES = (
+    Fix(
+        title="raise the limit of processes (ulimit -u; a container's or Slurm job's pids limit)",
+        commands=("ulimit -u unlimited", "docker run --pids-limit=-1 ..."),
+    ),
+    Fix(title="or start fewer threads per process", commands=("export OMP_NUM_THREADS=8",)),
+)
+
+
 @check.logged(
     "can't start new thread",
     "thread: Resource temporarily unavailable",
@@ -228,14 +237,18 @@ def processes_used_up(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(
         "a process or thread could not be started: the limit of processes is too low for the ranks on this machine",
         severity=weight(event),
-        fixes=(
-            Fix(
-                title="raise the limit of processes (ulimit -u; a container's or Slurm job's pids limit)",
-                commands=("ulimit -u unlimited", "docker run --pids-limit=-1 ..."),
-            ),
-            Fix(title="or start fewer threads per process", commands=("export OMP_NUM_THREADS=8",)),
-        ),
+        fixes=_MORE_PROCESSES,
     )
+
+
+# Of an abort the words that were thrown are often cut off, and its stack says what was to be started.
+check.signature(
+    "SIGABRT received at time=",
+    pattern=r"posix_thread::start_thread|std::thread::_M_start_thread",
+    says="a thread could not be started: the limit of processes is too low for the ranks on this machine",
+    fixes=_MORE_PROCESSES,
+    url="https://github.com/hiyouga/EasyR1/issues/52",
+)
 
 
 # NCCL registers memory with the InfiniBand card and may not lock it.

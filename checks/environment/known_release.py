@@ -23,6 +23,7 @@ References
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Set
 from dataclasses import replace
 
@@ -213,3 +214,53 @@ def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
             Fix(title=f"until then set it before {frame.function} runs: args.{said['name']} = None"),
         ),
     )
+
+
+# deepspeed/runtime/hybrid_engine.py and the containers of module_inject, which know few models and one form of adapter.
+_HYBRID = re.compile(r"/deepspeed/(?:runtime/hybrid_engine\.py|module_inject/containers/)")
+check.signature(
+    "'DeepSpeedHybridEngine' object has no attribute '",
+    "/deepspeed/runtime/hybrid_engine.py",
+    "/deepspeed/module_inject/containers/",
+    "The size of tensor a (",
+    exception=("AttributeError", "IndexError", "KeyError", "TypeError", "RuntimeError"),
+    when=lambda case, event: _in_the_hybrid_engine(event),
+    says="DeepSpeed's hybrid engine fails over a model or an adapter whose form it does not know: {error}",
+    fixes=(
+        Fix(title="generate without it: leave out --enable_hybrid_engine (hybrid_engine.enabled: false)"),
+        Fix(title="or take another DeepSpeed", commands=("pip install --upgrade deepspeed",)),
+    ),
+    url="https://github.com/deepspeedai/DeepSpeed/issues/4302",
+)
+
+
+def _in_the_hybrid_engine(event: LogEvent) -> bool:
+    """Whether the hybrid engine raised itself; its name also stands in every traceback that went through it."""
+    frames = event.exception.frames if event.exception is not None else ()
+    if "'DeepSpeedHybridEngine' object" in str(event.exception):
+        return not frames or not is_users(frames[-1].file)
+    if frames:
+        return _HYBRID.search(frames[-1].file) is not None
+    return (
+        re.search(r"\bin _(?:un)?fuse_lora\b|lora_scaling \* torch\.matmul\(lora_left", "\n".join(event.before))
+        is not None
+    )
+
+
+# A branch that is left over for other processes, or for a value that was compared before it was made plain.
+check.signature(
+    " must be either '",
+    " must be one of ",
+    pattern=r"(?P<what>\w+) must be (?:either|one of) (?=[^\n]*'(?P<value>[\w./-]+)')(?P<asked>[^\n]{1,120}?)"
+    r",? (?:but )?got:? '(?P=value)'",
+    exception=("ValueError", "AssertionError"),
+    when=lambda case, event: _asks_for_what_it_refuses(event.line),
+    says="{what} is refused with the value that the message itself allows ({value}): a defect of this release",
+    fixes=(Fix(title="take another release of the package that refuses it", commands=("rldoctor compat",)),),
+)
+
+
+def _asks_for_what_it_refuses(line: str) -> bool:
+    asked, _, got = line.rpartition("got")
+    value = re.match(r":? '([^']+)'", got)
+    return value is not None and f"'{value[1]}'" in asked

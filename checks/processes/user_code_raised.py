@@ -98,6 +98,16 @@ check.signature(
 )
 
 
+# verl 0.4 to 0.9, RayPPOTrainer._validate: what a reward function returns beside the score is kept by key.
+check.signature(
+    "len(sample_scores)=",
+    pattern=r"(?P<key>\w+): len\(lst\)=(?P<some>\d+), len\(sample_scores\)=(?P<all>\d+)",
+    exception="AssertionError",
+    says="the reward function returned '{key}' {some} times for {all} samples: the keys differ from sample to sample",
+    fixes=(Fix(title="return the same keys for every sample, and either a dict for all of them or a number"),),
+)
+
+
 def _of_a_column(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     """The column that a row was asked for, and the function that asked; None for any other key."""
     frames = event.exception.frames if event.exception is not None else ()

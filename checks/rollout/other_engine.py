@@ -2,7 +2,8 @@
 
 What it looks for
     In a log of a framework that samples with SGLang: a pool of tokens that does not add up after a step, a server whose
-    first request fails, a scheduler that answers no health check, a watchdog that found one forward pass too long.
+    first request fails, a scheduler that answers no health check or raises in its own code, a watchdog that found one
+    forward pass too long.
     What every engine shares (memory, cache, weights, devices) is told by the codes of those.
 
 Why it hurts
@@ -21,7 +22,7 @@ References
 
 from __future__ import annotations
 
-from rldoctor.api import Check, Fix, Severity
+from rldoctor.api import Check, Fix, LogEvent, Severity
 
 check = Check("RLD221", "other-engine-failed", __doc__, before=("RLD606", "RLD607"))
 
@@ -81,3 +82,22 @@ check.signature(
     ),
     url=_ARGUMENTS,
 )
+
+# What its scheduler raises in its own code has no code of its own where no other signature names the words.
+check.signature(
+    "in run_scheduler_process",
+    exception=("RuntimeError", "AssertionError", "AttributeError", "IndexError", "KeyError", "TypeError", "ValueError"),
+    unless=("out of memory", "CUDA error", "NCCL", "No available", "Not enough memory"),
+    when=lambda case, event: _of_the_scheduler(event),
+    general=True,
+    says="SGLang's scheduler raised in its own code and ended: {error}",
+    fixes=(_PINNED,),
+    url="https://github.com/sgl-project/sglang/issues",
+)
+
+
+def _of_the_scheduler(event: LogEvent) -> bool:
+    """Whether the process of SGLang's scheduler raised, in SGLang's own code."""
+    frames = event.exception.frames if event.exception is not None else ()
+    runs = any(frame.function == "run_scheduler_process" and "/sglang/" in frame.file for frame in frames)
+    return runs and "/sglang/" in frames[-1].file

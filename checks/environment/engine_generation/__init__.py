@@ -302,3 +302,27 @@ check.signature(
         Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
     ),
 )
+
+
+# The engine looks a method of the framework's worker up by name and calls it with what the trainer sent.
+check.signature(
+    "() missing ",
+    " positional argument but ",
+    " positional arguments but ",
+    "() got an unexpected keyword argument '",
+    exception="TypeError",
+    pattern=r"(?P<method>\w*Work\w*\.\w+)\(\) (?:missing \d|takes (?:from )?\d|got an unexpected)",
+    when=lambda case, event: (
+        event.exception is not None
+        and any(
+            f.function in ("collective_rpc", "execute_method", "_handle_client_request")
+            for f in event.exception.frames[-3:]
+        )
+    ),
+    general=True,
+    says="the trainer calls {method} through collective_rpc as another release of it is declared: {error}",
+    fixes=(
+        Fix(title="let trainer and engine load the worker extension from one installation of the framework"),
+        Fix(title="or take the vLLM that this release of the framework names", commands=("rldoctor compat",)),
+    ),
+)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
+from rldoctor.api.logs import is_users
 from rldoctor.api.models import architecture_since, model_type_since
 
 from ...observed.loading import loads_its_checkpoint
@@ -357,3 +358,26 @@ check.signature(
     ),
     url="https://huggingface.co/docs/transformers/pad_truncation",
 )
+# Frameworks go on without a processor that did not load, and fail when the first sample comes.
+check.signature(
+    "'NoneType' object has no attribute 'image_processor'",
+    "'NoneType' object has no attribute 'video_processor'",
+    "'NoneType' object has no attribute 'feature_extractor'",
+    exception="AttributeError",
+    pattern=r"no attribute '(?P<name>\w+)'",
+    when=lambda case, event: _a_package_asks(event),
+    says="no processor was loaded for the model, and {name} of it is asked for: its folder lacks the processor's "
+    "files, or a package that the processor needs is not installed",
+    fixes=(
+        Fix(
+            title="see why it does not load",
+            commands=("python -c \"from transformers import AutoProcessor as P; print(P.from_pretrained('MODEL'))\"",),
+        ),
+        Fix(title="copy preprocessor_config.json and its kin from the base model into the checkpoint's folder"),
+    ),
+)
+
+
+def _a_package_asks(event: LogEvent) -> bool:
+    frames = event.exception.frames if event.exception is not None else ()
+    return bool(frames) and not is_users(frames[-1].file)

@@ -502,3 +502,63 @@ def test_what_unsloth_executes_of_a_trainer_is_no_python() -> None:
     )
     (only,) = [f for f in triage_text(text).findings if f.code == check.code]
     assert only.message.startswith("unsloth cannot patch a trainer of trl")
+
+
+SWIFT = "/opt/venv/lib/python3.11/site-packages/swift/trainers/rlhf_trainer/rollout_mixin.py _rollout"
+VERIFIERS = "/opt/venv/lib/python3.11/site-packages/verifiers/trainers/grpo_env_trainer.py _generate"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "place", "said"),
+    [
+        ("GRPOTrainer", "current_gradient_accumulation_steps", "", "the Trainer of transformers sets in >=4.55 alone"),
+        ("GRPOEnvTrainer", "llm", VERIFIERS, "the GRPOTrainer of trl sets in <0.16 or >=0.18,<0.28 alone"),
+        ("GRPOTrainer", "_textual_logs", SWIFT, "which trl sets in >=0.17,<0.20 alone"),
+    ],
+)
+def test_what_a_trainer_sets_in_other_releases(owner: str, name: str, place: str, said: str) -> None:
+    log = raised("AttributeError", f"'{owner}' object has no attribute '{name}'", *([place] if place else []))
+    assert said in finding(check, log).message
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [("GRPOTrainer", "engine"), ("DPOTrainer", "llm"), ("GRPOTrainer", "accelerator")],
+    ids=["no release of TRL sets it", "another trainer", "every release sets it"],
+)
+def test_what_no_other_release_sets_is_not_for_want_of_one(owner: str, name: str) -> None:
+    # https://github.com/modelscope/ms-swift/issues/7030: a path of ms-swift's own that has no engine
+    assert findings(check, raised("AttributeError", f"'{owner}' object has no attribute '{name}'", SWIFT)) == []
+
+
+@pytest.mark.parametrize(("release", "fires"), [("4.57.1", False), ("4.53.2", True)])
+def test_the_release_that_sets_it_is_not_blamed(release: str, fires: bool) -> None:
+    error = "'GRPOTrainer' object has no attribute 'current_gradient_accumulation_steps'"
+    log = f"[info] transformers version: {release}\n" + raised("AttributeError", error)
+    assert bool(findings(check, log)) is fires
+
+
+TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py __init__"
+MODULE = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py __getattr__"
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "name"),
+    [
+        ("AutoModelForCausalLMWithValueHead", "warnings_issued"),
+        ("AutoModelForCausalLMWithValueHead", "generation_config"),
+        ("AutoModelForSeq2SeqLMWithValueHead", "base_model_prefix"),
+    ],
+)
+def test_a_wrapper_that_trainers_no_longer_take(wrapper: str, name: str) -> None:
+    log = raised("AttributeError", f"'{wrapper}' object has no attribute '{name}'", TRL, MODULE)
+    assert f"reads {name} of {wrapper}" in finding(check, log).message
+    own = raised("AttributeError", f"'{wrapper}' object has no attribute 'my_head'", MODULE)
+    assert findings(check, own) == []
+
+
+@pytest.mark.parametrize(("name", "fires"), [("lora_tensors", True), ("lora_config", True), ("lora_rank", False)])
+def test_an_adapter_in_memory_that_vllms_own_request_does_not_carry(name: str, fires: bool) -> None:
+    zoo = "/opt/venv/lib/python3.11/site-packages/unsloth_zoo/vllm_lora_worker_manager.py _load_adapter"
+    log = raised("AttributeError", f"'LoRARequest' object has no attribute '{name}'", zoo)
+    assert bool(findings(check, log)) is fires

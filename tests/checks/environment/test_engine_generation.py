@@ -93,3 +93,15 @@ def test_v1_with_an_attention_backend_of_v0() -> None:
 
 def test_an_attention_backend_of_v0_gives_way_to_v0() -> None:
     assert trl("0.8.5", env__VLLM_ATTENTION_BACKEND="XFORMERS").outcome is not Outcome.FINDINGS
+
+
+WORKER = "vllm/v1/worker/worker_base.py execute_method"
+
+
+def test_a_method_of_the_workers_that_is_called_as_another_release_has_it() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/issues/1193
+    missing = "TypeError: WorkerWrap.update_weight() missing 1 required positional argument: 'empty_cache'"
+    given = "TypeError: WorkerExtension.init_communicator() takes 5 positional arguments but 6 were given"
+    assert "calls WorkerWrap.update_weight" in found(check, traceback(missing, WORKER))[0].message
+    assert "calls WorkerExtension.init_communicator" in found(check, traceback(given, WORKER))[0].message
+    assert found(check, traceback(missing, "my/x.py f")) == []

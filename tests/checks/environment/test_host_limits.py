@@ -121,3 +121,22 @@ def test_a_thread_that_c_plus_plus_could_not_start() -> None:
     text = thrown + "  what():  {}: Resource temporarily unavailable [system:11]\n"
     assert [found.code for found in triage_text(text.format("thread"), [check]).findings] == ["RLD114"]
     assert triage_text(text.format("socket"), [check]).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("thrower", "codes"),
+    [
+        ("boost::asio::detail::posix_thread::start_thread()", ["RLD114"]),
+        ("std::thread::_M_start_thread()", ["RLD114"]),
+        ("boost::asio::detail::socket_ops::connect()", ["RLD900"]),
+    ],
+)
+def test_the_stack_of_an_abort_says_what_was_started(thrower: str, codes: list[str]) -> None:
+    # https://github.com/hiyouga/EasyR1/issues/52
+    text = (
+        "(main_task pid=9005) *** SIGABRT received at time=1740931599 on cpu 31 ***\n"
+        "(main_task pid=9005) PC: @     0x1549e8288387  (unknown)  raise\n"
+        "(main_task pid=9005)     @     0x1549e5efd4f2        128  __cxxabiv1::__terminate()\n"
+        f"(main_task pid=9005)     @     0x1549e73fbddb         96  {thrower}\n"
+    )
+    assert [one.code for one in triage_text(text).findings] == codes

@@ -10,7 +10,7 @@ from rldoctor_checks.environment.known_release import check
 from rldoctor.api import Outcome, Severity
 from rldoctor.judge import judge_one
 from tests.cases import assumed, installed
-from tests.logs.asking import finding, findings
+from tests.logs.asking import finding, findings, raised
 from tests.logs.raising import found, traceback
 from tests.plans import case as planned
 from tests.plans import judged
@@ -182,3 +182,37 @@ def test_cublas_that_divides_by_zero() -> None:
     assert "cuBLAS" in found.message and any("12.4.5.8" in c for fix in found.fixes for c in fix.commands)
     assert findings(check, UCX.format(function="reward_parser_divide")) == []
     assert findings(check, "Floating point exception (core dumped)\n") == []
+
+
+HYBRID = "/opt/venv/lib/python3.9/site-packages/deepspeed/runtime/hybrid_engine.py step"
+CONTAINER = "/opt/venv/lib/python3.9/site-packages/deepspeed/module_inject/containers/opt.py attention"
+
+
+def test_a_model_that_the_hybrid_engine_does_not_know() -> None:
+    # https://github.com/deepspeedai/DeepSpeedExamples/issues/456, 448, 379; DeepSpeed issue 4302
+    for log in (
+        raised("IndexError", "list index out of range", HYBRID),
+        raised("AttributeError", "'OPTAttention' object has no attribute 'kproj'", HYBRID, CONTAINER),
+        "AttributeError: 'DeepSpeedHybridEngine' object has no attribute 'mp_group'\n",
+        "in _unfuse_lora\n    weight.data -= lora_scaling * torch.matmul(lora_left_weight.t(), lora_right_weight.t())\n"
+        "RuntimeError: The size of tensor a (64) must match the size of tensor b (128) at non-singleton dimension 0\n",
+    ):
+        assert "enable_hybrid_engine" in finding(check, log).fixes[0].title
+
+
+def test_what_only_went_through_the_hybrid_engine() -> None:
+    matmul = "/opt/venv/lib/python3.9/site-packages/torch/nn/functional.py linear"
+    shapes = "mat1 and mat2 shapes cannot be multiplied (4x8 and 4x8)"
+    assert findings(check, raised("RuntimeError", shapes, HYBRID, matmul)) == []
+    assert findings(check, raised("torch.cuda.OutOfMemoryError", "CUDA out of memory.", HYBRID)) == []
+    sizes = "The size of tensor a (64) must match the size of tensor b (128) at non-singleton dimension 0"
+    assert findings(check, raised("RuntimeError", sizes, matmul)) == []
+
+
+def test_a_message_that_refuses_what_it_asks_for() -> None:
+    # https://github.com/huggingface/trl/issues/3885
+    mode = "vllm_mode must be either 'server' or 'colocate', got '{}'."
+    level = "importance_sampling_level must be one of 'token', 'sequence', but got 'token'"
+    assert "vllm_mode is refused" in finding(check, raised("ValueError", mode.format("server"))).message
+    assert "importance_sampling_level is refused" in finding(check, raised("ValueError", level)).message
+    assert findings(check, raised("ValueError", mode.format("colocated"))) == []

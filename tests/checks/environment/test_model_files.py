@@ -301,3 +301,11 @@ def test_a_reward_model_without_its_head() -> None:
 def test_a_model_that_scores_without_a_padding_token() -> None:
     said = "Cannot handle batch sizes > 1 if no padding token is defined."
     assert "pad_token_id" in finding(check, raised("ValueError", said)).fixes[0].title
+
+
+@pytest.mark.parametrize("part", ["image_processor", "video_processor"])
+def test_a_processor_that_did_not_load(part: str) -> None:
+    error = ("AttributeError", f"'NoneType' object has no attribute '{part}'")
+    plugin = "/opt/LLaMA-Factory/src/llamafactory/data/mm_plugin.py _regularize"
+    assert f"{part} of it is asked for" in finding(check, raised(*error, plugin)).message
+    assert findings(check, raised(*error)) == []

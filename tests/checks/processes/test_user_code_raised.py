@@ -162,3 +162,12 @@ def test_a_column_that_the_data_set_lacks() -> None:
     assert found.message == "the data set has no column 'messages', which convert_sharegpt reads"
     inner = "/opt/venv/lib/python3.9/site-packages/datasets/builder.py _prepare"
     assert triage_text(raised("KeyError", "'messages'", inner), [check]).findings == ()
+
+
+@pytest.mark.parametrize("key", ["score", "acc"])
+def test_a_reward_function_whose_keys_differ_from_sample_to_sample(key: str) -> None:
+    # https://github.com/verl-project/verl/issues/2320
+    trainer = "/opt/venv/lib/python3.11/site-packages/verl/trainer/ppo/ray_trainer.py _validate"
+    log = raised("AssertionError", f"{key}: len(lst)=1, len(sample_scores)=100", trainer)
+    assert f"'{key}' 1 times for 100 samples" in triage_text(log, [check]).findings[0].message
+    assert triage_text(raised("AssertionError", f"{key}: 1 != 100", trainer), [check]).findings == ()

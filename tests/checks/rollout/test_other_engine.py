@@ -57,3 +57,18 @@ def test_the_watchdog() -> None:
 )
 def test_quiet(text: str) -> None:
     assert findings(check, text) == []
+
+
+RUNS = "/opt/venv/lib/python3.11/site-packages/sglang/srt/managers/scheduler.py run_scheduler_process"
+LOADS = "/opt/venv/lib/python3.11/site-packages/sglang/srt/model_executor/model_runner.py _unwrap_tensor"
+
+
+def test_the_scheduler_raises() -> None:
+    # https://github.com/verl-project/verl/issues/2499
+    sizes = "The size of tensor a (896) must match the size of tensor b (0) at non-singleton dimension 1"
+    for log in (raised("RuntimeError", sizes, RUNS, LOADS), raised("KeyError", "'lm_head.weight'", RUNS, LOADS)):
+        assert "scheduler raised in its own code" in finding(check, log).message
+    assert findings(check, raised("RuntimeError", "CUDA error: device-side assert triggered", RUNS, LOADS)) == []
+    assert findings(check, raised("RuntimeError", sizes, LOADS)) == []
+    torch = "/opt/venv/lib/python3.11/site-packages/torch/nn/functional.py linear"
+    assert findings(check, raised("RuntimeError", sizes, RUNS, LOADS, torch)) == []
