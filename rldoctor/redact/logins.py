@@ -61,7 +61,7 @@ _CERTAIN = tuple(
         r"[\"'](?P<value>[0-9a-f]{32,64})\b",
         # Connection strings that are no URLs, and proxies without their scheme.
         r"\bUID=[^;\s]{1,64};[ \t]?PWD=(?P<value>[^;\s\"']{1,256})",
-        r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}?[/_](?P<value>[^\s\"']{1,256}?)@",
+        r"\bjdbc:oracle:\w{1,8}:[\w.-]{1,64}/(?P<value>[^\s\"']{1,256}?)@",
         r"(?:(?i:_proxy)[\"']?[ \t]{0,2}[=:]|(?<![\w-])(?:-x|--proxy)[ \t=])[ \t]{0,2}[\"']?[\w.-]{1,64}:"
         r"(?P<value>[^\s\"'/]{1,256})@",
     )
@@ -75,7 +75,7 @@ _IN_WORDS = tuple(
         # user/password: bot/secret
         rf"\b(?i:user(?:name)?|login)[ ]?[/:][ ]?{_BY_WORD}[ ]?[=:][ ]{{0,2}}[\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}",
         # login as bot / secret failed; what somebody is logged in as may be followed by a team, or a role.
-        rf"\b(?i:log(?:ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:_][ ]?{_VALUE}"
+        rf"\b(?i:log(?:ging)?[ ]?in)[ ]as[ ][\w.@-]{{1,64}}[ ]?[/:][ ]?{_VALUE}"
         r"[ ](?:was[ ])?(?:failed|rejected|denied|refused)",
         # ssh bot@host (password secret)
         rf"(?:\b(?i:ssh|sftp|scp|login|user(?:name)?)\b|@)[^\n()]{{0,80}}\((?:with[ ])?{_BY_WORD}[:=]?[ ]"
@@ -105,7 +105,7 @@ _LIKELY = tuple(
         # account on the node: lab / secret
         rf"(?i:\b(?:wi-?fi|vpn|credentials?|creds|account|log[ -]?in|zugang)\b)"
         rf"(?:[^\n:/]{{0,40}}:|[ ]as|(?<=s))[ \t]{{1,4}}"
-        rf"[\w.@-]{{1,64}}[ ][/_][ ]{_VALUE}",
+        rf"[\w.@-]{{1,64}}[ ]/[ ]{_VALUE}",
         # A line of proxychains.
         rf"\b(?:https?|socks[45])[ \t]{{1,8}}[\d.]{{7,15}}[ \t]{{1,8}}\d{{2,5}}[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}"
         rf"{_VALUE}",

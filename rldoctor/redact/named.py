@@ -118,10 +118,8 @@ _ENTRY = expression(
     rf"(?<![\w-])(?i:value|content){_QUOTE}?[ \t]{{0,8}}[:=\t][ \t]{{0,8}}"
     rf"|(?:</[\w:-]{{1,40}}|{_QUOTE})>\s{{0,80}}<(?:[\w:-]{{1,40}}[:-])?(?i:value)>"
     r"|,[\w.\[\]]{1,80}\.value="
-    rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}<[/_])"
+    rf"|{_QUOTE}(?:\s[^<>\n]{{0,120}})?>\s{{0,40}}(?=[^<>\n]{{1,4096}}</)"
 )
-# In the name of a file a slash is an underscore.
-_ELEMENT_ENDS = expression(r"<[/_]")
 _ENTRYS_NAME = expression(
     rf"(?:(?i:name|key|variable|environment|env(?:[_-]?(?:var|name))?|(?P<kind>type|field|label|id|option|setting))"
     rf"{_QUOTE}?[ \t]{{0,8}}[:=>\t]|[ \t][/_]v[ \t])"
@@ -146,7 +144,7 @@ _REFUSED = expression(
 _DESCRIBED = expression(rf"{_QUOTE}?:\s{{1,80}}(?:desc:[^\n]{{0,80}}?\s{{1,80}})?value:[ \t]{{1,8}}")
 # <name>value</name>, <namespace:name>; the name of a file has no slash
 _ELEMENTS_NAME = expression(r"<(?:\w{1,20}:)?\Z")
-_ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?<[/_])")
+_ELEMENT = expression(r"(?P<before>(?:\s[^<>\n]{0,120})?>\s{0,40}(?:<!\[CDATA\[)?)(?=[^<>\n]{1,4096}(?:\]\]>)?</)")
 # What is taken in place of the value, is put into it, or comes after it: key or "value", "old" -> "value"
 _INSTEAD = expression(rf"{_QUOTE}?[ \t]{{1,4}}(?:or|\|\||\?\?|->|→|%)[ \t]{{1,4}}(?={_QUOTE})")
 _OR_ELSE = expression(r"[A-Za-z_][^\n#;]{0,160}?\bor[ ]{1,4}(?=[fFrRbB]?[\"'])")
@@ -190,7 +188,7 @@ _ELSE = expression(rf"(?i:get_?env|environ\.get|\benv)\([ ]?{_QUOTE}\w{{1,64}}{_
 # setenv NAME value
 _SETS = expression(r"(?:\bsetenv|(?<!\S)-g?env|\bsetx|\bset -g?x|\bconfigure set|\bENV|%env|\bdotenv set)[ \t]{1,8}\Z")
 # A word of a sentence, or the path of a file.
-_SAID = r"(?:[\w'-]{1,15}|[\w.-]{1,40}@[\w.-]{1,40}|[\"']?[/~_][\w/.~-]{1,80}[\"']?)"
+_SAID = r"(?:[\w'-]{1,15}|[\w.-]{1,40}@[\w.-]{1,40}|[\"']?[/~][\w/.~-]{1,80}[\"']?)"
 # In a table, in a sentence, in the next line: the value has to look like one.
 _LOOSE = expression(
     rf"{_QUOTE}?(?:(?P<table>[ \t]{{0,40}}[│┃|][ \t]{{0,8}}|[ \t]{{1,4}}\.{{2,80}}[ \t]{{1,4}}"
@@ -404,8 +402,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
     if key and (is_password(name) or key["kind"] is None):
         if entry := _ENTRY.match(text, end):
             if entry[0].rstrip().endswith(">"):
-                ends = _ELEMENT_ENDS.search(text, entry.end(), entry.end() + LONGEST)
-                return _judged(text, entry.end(), ends.start(), name) if ends else None
+                return _judged(text, entry.end(), text.find("</", entry.end()), name)
             block = _BLOCK_BEGINS.match(text, entry.end())
             start = block.end() if block else entry.end()
             return _after_a_name(text, start, name, closed=True, joint=":", begin=begin)

@@ -81,8 +81,8 @@ def launch_of(said: str) -> str:
 
 
 def named_by(said: str) -> str:
-    """A name that a file can have."""
-    return said.replace("/", "_").replace("\0", "_").replace("\n", " ")[:120]
+    """The name of a file that somebody named so; what no name can hold is in none."""
+    return "run" if set(said) & set("/\0\n") or len(said) > 120 else said
 
 
 def prepare(said: str, here: Path) -> None:
