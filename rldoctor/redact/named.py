@@ -28,7 +28,7 @@ from rldoctor.redact.names import (
     words,
 )
 from rldoctor.redact.spans import Span
-from rldoctor.redact.values import LONGEST, closing, phrase, whole
+from rldoctor.redact.values import closing, phrase, whole
 
 _LONGEST_VALUE = 512
 _STEM = expression(
