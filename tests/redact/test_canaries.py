@@ -32,7 +32,7 @@ def test_no_secret_passes_the_door(way: str) -> None:
 
 
 # What these are found by says how the key is drawn; and a digest under the mere name of a key is that of a cache.
-ONE_SHAPE = re.compile(r"(?:hf_|ghp_|PuTTY)|(?<![\w-])(?:--)?key[\"']?[ :=]{1,2}[\"']?\{@\}", re.IGNORECASE)
+ONE_SHAPE = re.compile(r"(?:hf_|ghp_|PuTTY)|(?<![\w-])(?:--|judge_)?key[\"']?[ :=]{1,2}[\"']?\{@\}", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("shape", ["hexadecimal", "UUID"])
