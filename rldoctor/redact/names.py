@@ -148,7 +148,7 @@ _HARMLESS = expression(
     re.IGNORECASE,
 )
 _NOTHING = expression(
-    r"|true|false|yes|no|none|null|undefined|str|string|bytes|bool|int|float|any|object|secretstr|lambda|the|an?"
+    r"|true|false|yes|no|none|null|undefined|(?:str|string|bytes|bool|int|float|any|object|secretstr|tl\.constexpr),?|lambda|the|an?"
     r"|empty|dummy|inherit|text|value|(?:env|file|fd):\S{1,200}"
     r"|[\[(]?(?:redacted|hidden|masked|filtered|unset)[\])]?|your[-_ ][a-z_ -]{1,40}"
     r"|[a-z][\w.-]{0,60}(?:\[[\w,-]{1,60}\])?(?:[=~!<>]=|[<>])\d[\w.*+!]{0,40}",  # a package and its release

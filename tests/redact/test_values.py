@@ -202,6 +202,8 @@ login, account, password = auth_from_netrc
     secret_name: str = "wandb"; secret_key: str = "api-key"
 password_hash = hashlib.sha256(password.encode()).hexdigest()
 cookie = request.cookies.get("session")
+    password: bool,
+    HAS_PASS: tl.constexpr,
 judge_key: answer
 '''.strip("\n").split("\n"),
 )
