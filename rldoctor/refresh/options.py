@@ -87,7 +87,7 @@ def table(framework: str, read: Mapping[str, Groups], day: str) -> dict[str, Any
         ranges = {name: _ranges(name, versions, [read[v].get(group, {}) for v in versions]) for name in options}
         # What an earlier group says in the same words is said by naming that group.
         groups[group] = {
-            name: next((g for g, held in groups.items() if held.get(name) == found), found)
+            name: next((g for g, held in groups.items() if _compact(held.get(name)) == _compact(found)), found)
             for name, found in ranges.items()
         }
     return {"framework": framework, "generated": day, "versions": versions, "groups": groups}
@@ -99,7 +99,7 @@ def _ranges(name: str, versions: list[str], read: Iterable[Options]) -> list[dic
     held: dict[str, Any] | None = None
     for position, (version, options) in enumerate(zip(versions, read, strict=True)):
         found = encoded(options[name]) if name in options else None
-        if found == held and type(found) is type(held):
+        if _compact(found) == _compact(held):  # 1 is not 1.0: the type is that of the default
             continue
         if held is not None:
             ranges[-1]["until"] = version
@@ -111,13 +111,13 @@ def _ranges(name: str, versions: list[str], read: Iterable[Options]) -> list[dic
 
 def rendered(content: Mapping[str, Any]) -> str:
     """The table as JSON with one line per option, so that a change of one shows as one."""
-
-    def compact(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
     groups = []
     for group, options in content["groups"].items():
-        lines = ",\n".join(f"{compact(name)}:{compact(ranges)}" for name, ranges in options.items())
-        groups.append(f"{compact(group)}:{{\n{lines}\n}}")
-    head = ",\n".join(f"{compact(key)}:{compact(content[key])}" for key in ("framework", "generated", "versions"))
+        lines = ",\n".join(f"{_compact(name)}:{_compact(ranges)}" for name, ranges in options.items())
+        groups.append(f"{_compact(group)}:{{\n{lines}\n}}")
+    head = ",\n".join(f"{_compact(key)}:{_compact(content[key])}" for key in ("framework", "generated", "versions"))
     return f'{{{head},\n"groups":{{\n' + ",\n".join(groups) + "\n}}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

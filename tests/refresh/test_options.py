@@ -100,6 +100,12 @@ def test_what_groups_share_is_written_once() -> None:
     assert OptionTable("trl", content).default("n", "1.0", "RLOOConfig") == 1
 
 
+def test_a_number_of_another_type_is_another_default() -> None:
+    read = {"1.0": {"train": {"epochs": Option("epochs", 1)}}, "2.0": {"train": {"epochs": Option("epochs", 1.0)}}}
+    (whole, broken) = options.table("axolotl", read, "2026-11-20")["groups"]["train"]["epochs"]
+    assert (type(whole["default"]), type(broken["default"]), broken["since"]) == (int, float, "2.0")
+
+
 def test_every_option_has_a_line_of_its_own() -> None:
     declared = {name: Option(name, 1, "int") for name in "abc"}
     text = options.rendered(options.table("easyr1", {"1.0": {"main": declared}}, "2026-11-20"))
