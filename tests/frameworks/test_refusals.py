@@ -248,6 +248,7 @@ def test_classes_that_hold_values_against_their_types_refuse_them_in_files_too(
             "a",
         ),
         ("a.yaml", "rl: grpo\nbase_model: m\nlora_r: '8'\nseed: '42.0'\n", {"axolotl": "0.18.0"}, "", ""),
+        ("a.yaml", "rl: grpo\nbase_model: m\nnum_epochs: '0.5'\n", {"axolotl": "0.18.0"}, "", ""),
         ("a.yaml", "rl: grpo\nbase_model: m\nseed: '4.2'\n", {"axolotl": "0.18.0"}, "seed", "a whole number"),
         ("a.yaml", "use_vllm: true\nnum_generations: eight\n", TRL, "num_generations", "a whole number"),
         ("a.yaml", "use_vllm: true\nlearning_rate: '1e-6'\nbf16: 'yes'\n", TRL, "", ""),
@@ -282,6 +283,7 @@ GRPO = "python3 -m trl.scripts.grpo --use_vllm --reward_funcs "
         ("swift rlhf --rlhf_type grpo --deepspeed conf/zero4.json", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --reward_funcs format acuracy", SWIFT, "acuracy", "accuracy"),
         ("swift rlhf --rlhf_type grpo --reward_funcs mine --external_plugins p.py", SWIFT, "", ""),
+        ("python swift/cli/rlhf_mine.py --rlhf_type grpo --reward_funcs mine", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --reward_funcs formats --external_plugins p.py", SWIFT, "", ""),
         ("swift rlhf --rlhf_type grpo --report_to wadnb", SWIFT, "wadnb", "wandb"),
         # ms-swift brings it along where transformers has none.

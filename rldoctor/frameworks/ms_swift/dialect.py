@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
@@ -62,7 +63,8 @@ class MsSwift(Dialect):
         given = launch.arguments(flags=self._flags)
         files = [tree.source.text for tree in (launch.tree, *launch.trees) if tree is not None]
         named = any(given.value(name) is not None or any(name in text for text in files) for name in _PLUGINS)
-        return named or launch.python is not None or launch.missed is not None
+        own = launch.python is not None or not any(fnmatchcase(launch.entry, one) for one in ("", *self.entries))
+        return named or own or launch.missed is not None
 
     def claims(self, launch: Launch) -> int:
         """Its commands and YAML keys, scripts that make its arguments, and a fork's command with its telling option."""
