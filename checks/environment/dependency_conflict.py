@@ -48,7 +48,7 @@ from rldoctor.api import (
     find,
     version_within,
 )
-from rldoctor.api.logs import is_users, package_of
+from rldoctor.api.logs import package_of
 from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
@@ -157,7 +157,15 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 _SET_BY = (
     ("Trainer", "current_gradient_accumulation_steps", "transformers", ">=4.55"),
     ("Trainer", "tokenizer", "transformers", "<5"),
-    ("GRPOTrainer", "_buffered_inputs", "trl", ">=0.16"),
+    *(("GRPOTrainer", name, "trl", ">=0.15") for name in ("reward_weights", "log_completions")),
+    *(
+        ("GRPOTrainer", name, "trl", ">=0.16")
+        for name in ("_buffered_inputs", "_step", "num_iterations", "epsilon_low", "epsilon_high", "temperature")
+    ),
+    *(
+        ("GRPOTrainer", name, "trl", ">=0.17")
+        for name in ("loss_type", "scale_rewards", "mask_truncated_completions", "reward_func_names")
+    ),
     ("GRPOTrainer", "_textual_logs", "trl", ">=0.17,<0.20"),
     ("GRPOTrainer", "sampling_params", "trl", "<0.16"),
     ("GRPOTrainer", "llm", "trl", "<0.16"),
@@ -170,22 +178,33 @@ _READ = re.compile(r"'(?P<owner>\w*Trainer)' object has no attribute '(?P<name>\
 
 @check.logged("Trainer' object has no attribute '")
 def another_release_sets(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A trainer, or one that is derived from it, reads of itself what its base sets in other releases alone."""
+    """A trainer is asked for what its base sets in other releases alone: by a package above the base, or by the base
+    itself of a derived one, which was written over another release of it."""
     read = _READ.search(event.line)
     if read is None or _in_generated_trainer(event):
         return
     rows = [row for row in _SET_BY if row[1] == read["name"] and _derived(read["owner"], row[0])]
-    version = event.versions.get(rows[0][2]) if rows else None
-    if not rows or (version is not None and any(version_within(version, row[3]) for row in rows)):
-        return
+    frames = event.exception.frames if event.exception is not None else ()
+    asker = package_of(frames[-1].file, frames[-1].function) if frames else None
+    if not rows or (read["owner"] != rows[0][0] and asker is None and rows[0][2] == "trl"):
+        return  # who asks tells which of the two is the older
     base, name, package, _ = rows[0]
+    lags = asker == package
+    version = event.versions.get(package)
+    if version is not None and any(version_within(version, row[3]) for row in rows) is not lags:
+        return
     there = " or ".join(row[3] for row in rows)
-    asked = f"{read['owner']} reads its {name}"
+    which = f"the {base} of {package}" if base != read["owner"] else package
     yield check.finding(
-        f"{asked}, which {'' if base == read['owner'] else f'the {base} of '}{package} sets in {there} alone",
+        f"{read['owner']} does not set {name}, which {which} has in {there} and reads: it was written over another "
+        "release"
+        if lags
+        else f"{read['owner']} is asked for {name}, which {which} sets in {there} alone",
         fixes=declared_fixes(case, check, package)
         or (
-            Fix(
+            Fix(title=f"install the {package} that the package of {read['owner']} names: it is none of {there}")
+            if lags
+            else Fix(
                 title=f"install a {package} that sets it, as far as what stands on it allows (rldoctor compat)",
                 commands=tuple(install(case, shlex.quote(f"{package}{row[3]}")) for row in rows),
             ),
@@ -199,10 +218,11 @@ def _derived(owner: str, base: str) -> bool:
 
 
 # Trainers of TRL 0.12 and later take plain models, and read from them what its wrapper does not pass on.
+_OF_PLAIN_MODELS = frozenset(("base_model_prefix", "generation_config", "is_gradient_checkpointing", "warnings_issued"))
 check.signature(
     "WithValueHead' object has no attribute '",
     pattern=r"'(?P<wrapper>AutoModelFor\w+WithValueHead)' object has no attribute '(?P<name>\w+)'",
-    when=lambda case, event: not _the_script_asks(event),
+    when=lambda case, event: _wants_a_plain_model(event),
     says="the trainer reads {name} of {wrapper}: it takes a plain model, and the script gives it the wrapper that the "
     "trainers of older releases of TRL took",
     fixes=(
@@ -213,11 +233,14 @@ check.signature(
 )
 
 
-def _the_script_asks(event: LogEvent) -> bool:
-    """Whether the user's own code asked the object for what it lacks: the frames of torch's modules only pass it on."""
+def _wants_a_plain_model(event: LogEvent) -> bool:
+    """Whether TRL's trainer asks, or it is what only TRL's trainers ask for; the frames of torch's modules pass it
+    on."""
     frames = event.exception.frames if event.exception is not None else ()
-    asker = next((f for f in reversed(frames) if package_of(f.file, f.function) not in ("torch", "python")), None)
-    return asker is not None and is_users(asker.file)
+    called = (package_of(frame.file, frame.function) for frame in reversed(frames))
+    asker = next((package for package in called if package not in ("torch", "python")), None)
+    asked = event.line.rpartition("no attribute '")[2].partition("'")[0]
+    return asker == "trl" or (not frames and asked in _OF_PLAIN_MODELS)
 
 
 @check.logged(*LITERALS)

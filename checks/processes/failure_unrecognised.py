@@ -375,7 +375,7 @@ def _search(said: str, package: str = "", release: str = "", function: str = "",
     validated = _VALIDATED.search(said)
     line = f"ValidationError: {' '.join(validated['why'].split())}" if validated is not None else _line(said)
     kind, colon, message = line.partition(": ")
-    part = max(_OWN.split(message if colon else line), key=len, default="").strip(_AROUND)
+    part = _bare(max(_OWN.split(message if colon else line), key=len, default=""))
     named = _NAMES.search(line)
     phrase = (
         named[0] if named is not None else _closed(part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part)
@@ -385,6 +385,12 @@ def _search(said: str, package: str = "", release: str = "", function: str = "",
     place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
     line = f' at "{code[:_PHRASE]}"' if place and code and _SAYS_LITTLE.match(said) else ""
     return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}{line}" if place else ""))
+
+
+def _bare(part: str) -> str:
+    """A piece of a message without what stands around it; a name in quotation marks at its end keeps both."""
+    bare, quoted = part.strip(_AROUND), part.strip(_AROUND.strip("'\"`"))
+    return quoted if bare.count("'") % 2 and not quoted.count("'") % 2 else bare
 
 
 def _closed(phrase: str) -> str:
@@ -400,7 +406,7 @@ def _closed(phrase: str) -> str:
             else:
                 ends.append(place)
     ends = sorted([*ends, *open_, len(phrase)])
-    pieces = (phrase[first + 1 : last].strip(_AROUND) for first, last in itertools.pairwise(ends))
+    pieces = (_bare(phrase[first + 1 : last]) for first, last in itertools.pairwise(ends))
     return max(pieces, key=len) or phrase
 
 

@@ -328,3 +328,13 @@ def _smaller(option: str, of: int | None, by: int | None) -> Iterator[Fix]:
         title="lower the tensor parallel size (engine.tensor_parallel_size) to one that divides heads, vocabulary and "
         "the blocks of quantized weights",
     )
+
+
+# deepspeed/runtime/hybrid_engine.py makes the group for whole multiples of the size alone.
+check.signature(
+    "'DeepSpeedHybridEngine' object has no attribute 'mp_group'",
+    says="DeepSpeed's hybrid engine has no group for this rank: inference_tp_size does not divide the number of ranks, "
+    "or is larger",
+    fixes=(Fix(title="lower inference_tp_size to one that divides the number of ranks (1 always does)"),),
+    url="https://github.com/deepspeedai/DeepSpeedExamples/issues/379",
+)

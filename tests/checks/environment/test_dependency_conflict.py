@@ -504,6 +504,7 @@ def test_what_unsloth_executes_of_a_trainer_is_no_python() -> None:
     assert only.message.startswith("unsloth cannot patch a trainer of trl")
 
 
+TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py __init__"
 SWIFT = "/opt/venv/lib/python3.11/site-packages/swift/trainers/rlhf_trainer/rollout_mixin.py _rollout"
 VERIFIERS = "/opt/venv/lib/python3.11/site-packages/verifiers/trainers/grpo_env_trainer.py _generate"
 
@@ -512,6 +513,7 @@ VERIFIERS = "/opt/venv/lib/python3.11/site-packages/verifiers/trainers/grpo_env_
     ("owner", "name", "place", "said"),
     [
         ("GRPOTrainer", "current_gradient_accumulation_steps", "", "the Trainer of transformers sets in >=4.55 alone"),
+        ("XGRPOTrainer", "num_iterations", TRL, "it was written over another release"),
         ("GRPOEnvTrainer", "llm", VERIFIERS, "the GRPOTrainer of trl sets in <0.16 or >=0.18,<0.28 alone"),
         ("GRPOTrainer", "_textual_logs", SWIFT, "which trl sets in >=0.17,<0.20 alone"),
     ],
@@ -538,7 +540,6 @@ def test_the_release_that_sets_it_is_not_blamed(release: str, fires: bool) -> No
     assert bool(findings(check, log)) is fires
 
 
-TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py __init__"
 MODULE = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py __getattr__"
 
 
@@ -553,8 +554,12 @@ MODULE = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py __ge
 def test_a_wrapper_that_trainers_no_longer_take(wrapper: str, name: str) -> None:
     log = raised("AttributeError", f"'{wrapper}' object has no attribute '{name}'", TRL, MODULE)
     assert f"reads {name} of {wrapper}" in finding(check, log).message
-    own = raised("AttributeError", f"'{wrapper}' object has no attribute 'my_head'", MODULE)
-    assert findings(check, own) == []
+    other = "/opt/venv/lib/python3.11/site-packages/swift/trainers/ppo.py patch"
+    # https://github.com/modelscope/ms-swift/issues/2316
+    for frame in (MODULE, other):
+        assert (
+            findings(check, raised("AttributeError", f"'{wrapper}' object has no attribute 'transformer'", frame)) == []
+        )
 
 
 @pytest.mark.parametrize(("name", "fires"), [("lora_tensors", True), ("lora_config", True), ("lora_rank", False)])
@@ -562,3 +567,10 @@ def test_an_adapter_in_memory_that_vllms_own_request_does_not_carry(name: str, f
     zoo = "/opt/venv/lib/python3.11/site-packages/unsloth_zoo/vllm_lora_worker_manager.py _load_adapter"
     log = raised("AttributeError", f"'LoRARequest' object has no attribute '{name}'", zoo)
     assert bool(findings(check, log)) is fires
+
+
+def test_without_frames_nobody_knows_which_side_is_older() -> None:
+    # https://github.com/dhcode-cpp/X-R1/issues/51
+    assert findings(check, "AttributeError: 'XGRPOTrainer' object has no attribute 'num_iterations'\n") == []
+    derived = raised("AttributeError", "'XGRPOTrainer' object has no attribute 'num_iterations'", TRL)
+    assert findings(check, "[info] trl version: 0.15.0\n" + derived) == []

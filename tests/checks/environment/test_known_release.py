@@ -193,7 +193,7 @@ def test_a_model_that_the_hybrid_engine_does_not_know() -> None:
     for log in (
         raised("IndexError", "list index out of range", HYBRID),
         raised("AttributeError", "'OPTAttention' object has no attribute 'kproj'", HYBRID, CONTAINER),
-        "AttributeError: 'DeepSpeedHybridEngine' object has no attribute 'mp_group'\n",
+        "AttributeError: 'DeepSpeedHybridEngine' object has no attribute '_total_batch_size'\n",
         "in _unfuse_lora\n    weight.data -= lora_scaling * torch.matmul(lora_left_weight.t(), lora_right_weight.t())\n"
         "RuntimeError: The size of tensor a (64) must match the size of tensor b (128) at non-singleton dimension 0\n",
     ):

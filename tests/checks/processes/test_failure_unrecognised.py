@@ -226,6 +226,7 @@ def test_ranks_that_do_well_or_fail_for_a_known_reason_are_quiet() -> None:
         ("no key (no-tty). call login(key=[your_key])", "no key (no-tty). call login(key=[your_key])"),
         ("the sampler (of the second kind, asked '/srv/models/one/of/many') gave up", "of the second kind, asked"),
         ("batches) that are left", "that are left"),
+        ("'Gizmo' object is not iterable", "'Gizmo' object is not iterable"),
     ],
 )
 def test_what_to_search_for_has_no_half_of_a_bracket(message: str, phrase: str) -> None:

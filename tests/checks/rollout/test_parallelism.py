@@ -166,3 +166,10 @@ def test_megatrons_world() -> None:
         error = f"RuntimeError: world_size (8) is not divisible by {by}"
         (finding,) = found(check, traceback(error, "megatron/core/parallel_state.py initialize_model_parallel"))
         assert finding.message == f"the parallel size does not divide the ranks{counted}"
+
+
+def test_ranks_that_the_hybrid_engine_forms_no_group_of() -> None:
+    error = "AttributeError: 'DeepSpeedHybridEngine' object has no attribute '{}'"
+    engine = "deepspeed/runtime/hybrid_engine.py _generate"
+    assert "inference_tp_size" in found(check, traceback(error.format("mp_group"), engine))[0].message
+    assert found(check, traceback(error.format("mp_size"), engine)) == []
