@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from rldoctor.api import Case, LogEvent
 
 # From here on a shell's exit codes tell of signals, which others sent.
@@ -13,6 +16,25 @@ _ENDS_OF_TASKS = frozenset({"exit code", "Killed", "Segmentation fault", "Aborte
 def unfinished(case: Case, event: LogEvent) -> bool:
     """Whether the run did not come to its end all the same: what a cluster tries again may succeed."""
     return not event.finished
+
+
+_OF_A_POD = re.compile(r"\bpod/([\w.-]+)", re.IGNORECASE)
+
+
+def pod_never_was(*states: str) -> Callable[[Case, LogEvent], bool]:
+    """Whether the run did not come to its end, and no event behind the line tells that Kubernetes had the pod in one of
+    these states after all: a pod may wait for its node, or its volume, for a while."""
+    reached = re.compile(rf"\bNormal\s+(?:\S+\s+)?(?:{'|'.join(states)})\b")
+
+    def condition(case: Case, event: LogEvent) -> bool:
+        pod = _OF_A_POD.search(event.line)
+        later = (line for line in (*event.after, *event.run.tail) if reached.search(line))
+        others = (_OF_A_POD.search(line) for line in later)
+        return unfinished(case, event) and not any(
+            pod is None or other is None or other[1] == pod[1] for other in others
+        )
+
+    return condition
 
 
 def was_raised(case: Case, event: LogEvent) -> bool:

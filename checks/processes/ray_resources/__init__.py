@@ -51,7 +51,7 @@ from rldoctor.api import (
 from ...declared.allocation import EACH as ALLOCATED_EACH
 from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
 from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
-from ...observed.endings import unfinished
+from ...observed.endings import pod_never_was, unfinished
 from .fixes import EACH, NODES, RANKS, STATUS, all_devices, by_hand, groups_of, smaller
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
@@ -267,7 +267,7 @@ check.signature(
 check.signature(
     "FailedScheduling",
     pattern=r"\d+/(?P<nodes>\d+) nodes are available: [^\n]{0,200}?Insufficient (?P<what>[\w/-]+(?:\.[\w/-]+)*)",
-    when=unfinished,
+    when=pod_never_was("Scheduled", "Started"),
     says="no node of the {nodes} has the {what} that the pod asks for: it stays pending",
     fixes=(
         Fix(
@@ -284,7 +284,7 @@ check.signature(
     "FailedScheduling",
     unless=("Insufficient ",),
     pattern=r"\d+/(?P<nodes>\d+) nodes are available: (?P<why>[^\n]{3,200}?)\.(?: preemption:|[ \"]|$)",
-    when=unfinished,
+    when=pod_never_was("Scheduled", "Started"),
     says="none of the {nodes} nodes takes the pod: {why}",
     fixes=(
         Fix(

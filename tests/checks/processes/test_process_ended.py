@@ -590,6 +590,19 @@ def test_a_token_that_was_renewed_is_no_finding() -> None:
     assert findings(check, STEPS + line + STEPS) == []
 
 
+@pytest.mark.parametrize(
+    "fails",
+    ["FailedMount  9m  kubelet  MountVolume.SetUp failed for volume", "BackOff  9m  kubelet  Back-off pulling image"],
+)
+def test_a_pod_whose_first_start_failed_has_started(fails: str) -> None:
+    event = f'  Warning  {fails} "data"\n'
+    assert findings(check, event) != []
+    assert findings(check, event + "  Normal  Started  7m  kubelet  Started container main\n") == []
+    assert (
+        findings(check, event + "  Normal  Scheduled  7m  default-scheduler  Successfully assigned rl/a to b\n") != []
+    )
+
+
 def test_a_machine_that_is_drained_behind_a_rank_that_left_by_itself() -> None:
     left = "E1121 01:35:20.918000 3256 api.py:1002] failed (exitcode: 7) local_rank: 1 (pid: 3264) of binary: python\n"
     assert findings(check, f"{STEPS}{left}node gpu-07 is drained\n") == []

@@ -419,6 +419,14 @@ def test_a_pod_that_no_node_takes() -> None:
     assert findings(check, event + HEALTHY) == []
 
 
+def test_a_pod_that_waited_for_its_node_has_it() -> None:
+    waits = "9m  Warning  FailedScheduling  pod/{}  0/8 nodes are available: 8 Insufficient nvidia.com/gpu.\n"
+    taken = "7m  Normal  Scheduled  pod/{}  Successfully assigned rl/grpo to gpu-07\n"
+    for described in ("", HEALTHY):
+        assert findings(check, described + waits.format("grpo-0") + taken.format("grpo-0")) == []
+    assert finding(check, waits.format("grpo-1") + taken.format("grpo-0")).message.startswith("no node of the 8 has")
+
+
 _TABLE = """======== Autoscaler status: 2025-09-23 01:17:18.277326 ========
 Resources
 ---------------------------------------------------------------

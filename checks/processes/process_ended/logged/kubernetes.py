@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import unfinished
+from ....observed.endings import pod_never_was, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -95,7 +95,7 @@ check.signature(
     "failed to create containerd task: ",
     "failed to create task for container: ",
     unless=("nvidia-container-cli: ",),  # RLD106
-    when=unfinished,
+    when=pod_never_was("Started"),
     says="Kubernetes could not start the container: {line}",
     fixes=(
         Fix(
@@ -125,7 +125,7 @@ check.signature(
     "InvalidImageName",
     "Failed to apply default image tag",
     details=(r"(?:[Ff]ailed to pull|Back-off pulling|apply default) image (?:tag )?\\?\"(?P<image>[^\"\\]+)",),
-    when=unfinished,
+    when=pod_never_was("Started"),
     says="Kubernetes cannot pull the image[[ {image}]]: the run has not started",
     fixes=(
         Fix(title="correct the image's name and tag, or give the pod the registry's credentials (imagePullSecrets)"),
