@@ -96,16 +96,6 @@ def _of_a_job(event: LogEvent) -> bool:
     return own and _RAISED.search(message, 0, 300) is not None
 
 
-# An inventory says it, too, of a node without a job.
-_OUT_OF_SERVICE = re.compile(r"\b(?:is|are) (?:now )?(?:drained|cordoned)\b", re.IGNORECASE)
-
-
-def _only_word_of_an_end(event: LogEvent) -> bool:
-    """Whether nothing else tells how the run ended, where a line gives a machine's state and no event."""
-    ended = event.run.root is not None or event.run.departed
-    return not ended or _OUT_OF_SERVICE.search(event.line, 0, 1000) is None
-
-
 def one_of_several(event: LogEvent) -> bool:
     """Whether a row of a table of jobs has others beside it: which of them is this run's nobody said."""
     for form in (_ROW, _POD):
@@ -129,7 +119,7 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
             and any(one.line == event.number and one is not event.run.root for one in event.run.failures)
         ):
             return False
-        if not (told and _of_a_job(event) and _only_word_of_an_end(event)):
+        if not (told and _of_a_job(event)):
             return False
         return not one_of_several(event) and cut_short(case, event)
 
