@@ -184,7 +184,7 @@ def another_release_sets(case: Case, event: LogEvent) -> Iterator[Finding]:
     if read is None or _in_generated_trainer(event):
         return
     rows = [row for row in _SET_BY if row[1] == read["name"] and _derived(read["owner"], row[0])]
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = event.frames
     asker = package_of(frames[-1].file, frames[-1].function) if frames else None
     if not rows or (read["owner"] != rows[0][0] and asker is None and rows[0][2] == "trl"):
         return  # who asks tells which of the two is the older
@@ -236,7 +236,7 @@ check.signature(
 def _wants_a_plain_model(event: LogEvent) -> bool:
     """Whether TRL's trainer asks, or it is what only TRL's trainers ask for; the frames of torch's modules pass it
     on."""
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = event.frames
     called = (package_of(frame.file, frame.function) for frame in reversed(frames))
     asker = next((package for package in called if package not in ("torch", "python")), None)
     asked = event.line.rpartition("no attribute '")[2].partition("'")[0]
@@ -477,7 +477,7 @@ check.signature(
 
 def _in_generated_trainer(event: LogEvent) -> bool:
     """Whether the generated file itself raised over a name of its own."""
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = event.frames
     raised = frames[-1].file if frames else " ".join(event.before[-4:])
     if "/unsloth_compiled_cache/" not in raised:
         return False

@@ -236,7 +236,7 @@ check.signature(
 
 def _in_the_hybrid_engine(event: LogEvent) -> bool:
     """Whether the hybrid engine raised itself; its name also stands in every traceback that went through it."""
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = event.frames
     if "'DeepSpeedHybridEngine' object" in str(event.exception):
         return "'mp_group'" not in str(event.exception) and (not frames or not is_users(frames[-1].file))
     if frames:

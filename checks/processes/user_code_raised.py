@@ -110,7 +110,7 @@ check.signature(
 
 def _of_a_column(case: Case, event: LogEvent) -> Mapping[str, str] | None:
     """The column that a row was asked for, and the function that asked; None for any other key."""
-    frames = event.exception.frames if event.exception is not None else ()
+    frames = event.frames
     column = re.search(r"KeyError: '([^'\n]{1,80})'", event.line)
     if column is None or not frames or not frames[-1].file.endswith("datasets/formatting/formatting.py"):
         return None

@@ -98,6 +98,5 @@ check.signature(
 
 def _of_the_scheduler(event: LogEvent) -> bool:
     """Whether the process of SGLang's scheduler raised, in SGLang's own code."""
-    frames = event.exception.frames if event.exception is not None else ()
-    runs = any(frame.function == "run_scheduler_process" and "/sglang/" in frame.file for frame in frames)
-    return runs and "/sglang/" in frames[-1].file
+    runs = any(frame.function == "run_scheduler_process" and "/sglang/" in frame.file for frame in event.frames)
+    return runs and "/sglang/" in event.frames[-1].file

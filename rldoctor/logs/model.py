@@ -249,10 +249,14 @@ class LogEvent:
         return "\n".join(p for p in (self.line, exception, *self.after) if p)[:TEXT_LIMIT]
 
     @property
+    def frames(self) -> tuple[Frame, ...]:
+        """Those of the exception that the line belongs to, innermost last; none where it belongs to none."""
+        return self.exception.frames if self.exception is not None else ()
+
+    @property
     def is_code(self) -> bool:
         """Whether the line is source that the traceback quotes."""
-        frames = self.exception.frames if self.exception is not None else ()
-        return any(frame.code and frame.code.strip() == self.line.strip() for frame in frames)
+        return any(frame.code and frame.code.strip() == self.line.strip() for frame in self.frames)
 
     def search(self, pattern: str, flags: int = 0) -> re.Match[str] | None:
         """The first match of a regular expression in :attr:`text`."""

@@ -312,12 +312,8 @@ check.signature(
     "() got an unexpected keyword argument '",
     exception="TypeError",
     pattern=r"(?P<method>\w*Work\w*\.\w+)\(\) (?:missing \d|takes (?:from )?\d|got an unexpected)",
-    when=lambda case, event: (
-        event.exception is not None
-        and any(
-            f.function in ("collective_rpc", "execute_method", "_handle_client_request")
-            for f in event.exception.frames[-3:]
-        )
+    when=lambda case, event: any(
+        f.function in ("collective_rpc", "execute_method", "_handle_client_request") for f in event.frames[-3:]
     ),
     general=True,
     says="the trainer calls {method} through collective_rpc as another release of it is declared: {error}",

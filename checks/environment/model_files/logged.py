@@ -379,5 +379,4 @@ check.signature(
 
 
 def _a_package_asks(event: LogEvent) -> bool:
-    frames = event.exception.frames if event.exception is not None else ()
-    return bool(frames) and not is_users(frames[-1].file)
+    return bool(event.frames) and not is_users(event.frames[-1].file)

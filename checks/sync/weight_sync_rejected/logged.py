@@ -219,5 +219,4 @@ check.signature(
 
 def _copies(event: LogEvent) -> bool:
     """Whether the innermost frame copies into a parameter."""
-    frames = event.exception.frames if event.exception is not None else ()
-    return bool(frames) and "copy_(" in frames[-1].code
+    return bool(event.frames) and "copy_(" in event.frames[-1].code
