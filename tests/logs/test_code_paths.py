@@ -25,7 +25,7 @@ from rldoctor.logs.code_paths import package_of
         ("/home/me/unsloth_compiled_cache/UnslothGRPOTrainer.py", "unsloth"),  # written for the user's folder
         ("/vault/me/LLaMA-Factory/src/llamafactory/model/model_utils/valuehead.py", "llamafactory"),
         ("/vllm-workspace/vllm-ascend/vllm_ascend/ops/rotary_embedding.py", "vllm_ascend"),
-        ("/root/miles/miles/utils/routing_replay.py", "miles"),
+        ("/home/me/miles/miles/utils/routing_replay.py", "miles"),
         ("/home/miles/train.py", None),
         ("/home/vllm/train.py", None),  # a user who is called like a package
     ],
