@@ -5,7 +5,7 @@ from __future__ import annotations
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.logs.nothing import was_none
-from rldoctor.logs.outside import is_signed
+from rldoctor.logs.services import is_signed
 from rldoctor.model import Incident
 
 __all__ = [

@@ -12,28 +12,16 @@ from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import Samples, is_document, is_quoted
 from rldoctor.logs.record import RawException
 from rldoctor.logs.runs import Slice
+from rldoctor.logs.services import is_signed
 from rldoctor.logs.templates import template
 
 # Actors by which Ray prints what its own processes say of nodes.
 _RAYS = frozenset({"raylet", "autoscaler", "gcs_server"})
-# What runs jobs and machines signs its lines so, in the system's journal too, or lays them out as a table of events.
-_SIGNED = expression(
-    r"\s*(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S{1,80} )?"
-    r"(?:slurm\w+(?:-\S{1,80})?|srun|salloc|sbatch|scancel|pbs\w*|condor\w*|sge\w*|qmaster|[sm]batchd|flux[\w-]{0,20}"
-    r"|broker\.err|pdsh@[\w.-]{1,80}|kube[\w-]{1,30}|nomad(?:\.\w{1,30})*|systemd(?:-\w{1,20})*|kernel|dockerd"
-    r"|containerd)(?:\[\d+\])?: "
-    r"|\s*(?:Normal|Warning)\s{2,}[A-Z]\w+\s{2,}"
-)
 # A logger of the run says so of what it does itself; of what it did not survive others speak.
 _OF_A_LOGGER = ("DEBUG", "INFO", "WARNING")
 _LOGGED = expression(
     r"\W{0,2}(?:DEBUG|INFO|WARN(?:ING)?)\b|\s*(?:wandb|swanlab|mlflow|rank \d+): |.{0,80}\bNCCL (?:INFO|WARN) "
 )
-
-
-def is_signed(text: str) -> bool:
-    """Whether a line begins as those of schedulers, of the kernel and of the system's services do."""
-    return _SIGNED.match(text) is not None
 
 
 def of_others(piece: Slice) -> Iterator[tuple[int, Line]]:

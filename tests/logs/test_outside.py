@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.logs.outside import is_signed, of_others
+from rldoctor.logs.outside import of_others
 from rldoctor.logs.reading import read
 from rldoctor.logs.runs import slices
 from rldoctor.logs.sources import TextSource
@@ -66,18 +66,3 @@ def test_an_exception_is_the_runs_own_unless_it_is_a_name_that_a_service_gives_t
     assert others(STEPS + OUT_OF_MEMORY) == []
     assert others(f"{STEPS}RuntimeError: the instance was stopped\n") == []
     assert others(f"{STEPS}ServiceError: the instance was stopped\n") != []
-
-
-@pytest.mark.parametrize(
-    ("text", "signed"),
-    [
-        ("slurmstepd-n7: error: *** JOB 8 ON n7 CANCELLED", True),
-        ("Nov 20 21:14:02 gpu01 systemd[1]: Stopping grpo.service", True),
-        ("Nov 20 21:14:02 gpu01 sshd[88]: Connection closed", False),
-        ("  Warning  Evicted  2m  kubelet  The node was low on resource", True),
-        ("Warning: the node is slow", False),
-        ("kernel size: 3", False),
-    ],
-)
-def test_who_signs_a_line(text: str, signed: bool) -> None:
-    assert is_signed(text) is signed
