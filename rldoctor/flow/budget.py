@@ -1,4 +1,5 @@
-"""Which probes a budget of minutes is spent on: those that judge the most codes for each second, as measured."""
+"""Which probes a budget of minutes is spent on: those that judge the most codes for each second, as measured. A code
+that another one judges already counts less: a second look has power of its own, and leaves less unknown."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import AnyProbe
 from rldoctor.model import Level
 from rldoctor.records import dataclass
+
+# What a code counts that a probe which is taken judges, too.
+AGAIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ def choose(
     codes = _codes(checks)
     open_ = {probe.name: probe for probe in probes if probing.is_due(case, probe, level)}
     taken: list[AnyProbe] = []
+    judged: set[str] = set()
     spent = 0.0
     while open_:
         costs = {
@@ -47,8 +52,9 @@ def choose(
         fits = [name for name, cost in costs.items() if spent + cost <= 60 * minutes]
         if not fits:
             break
-        best = max(fits, key=lambda name: codes.get(name, 0) / max(costs[name], 0.1))
+        best = max(fits, key=lambda name: _power(codes.get(name, set()), judged) / max(costs[name], 0.1))
         spent += costs[best]
+        judged |= codes.get(best, set()) if costs[best] > 0 else set()
         taken.append(open_.pop(best))
     why = Unknown(reason=f"a budget of {minutes:g} minutes had no room for it", how="--budget with more minutes")
     unknown = {f"observations.{name}": why for name in open_}
@@ -56,11 +62,15 @@ def choose(
     return Choice(replace(case, unknown={**case.unknown, **unknown}), run, tuple(sorted(open_)), spent)
 
 
-def _codes(checks: Iterable[Check]) -> dict[str, int]:
-    """How many codes judge what each probe records."""
+def _power(codes: set[str], judged: set[str]) -> float:
+    return len(codes - judged) + AGAIN * len(codes & judged)
+
+
+def _codes(checks: Iterable[Check]) -> dict[str, set[str]]:
+    """The codes that judge what each probe records."""
     found: dict[str, set[str]] = {}
     for check in checks:
         for need in (need for detector in check.detectors for need in detector.needs):
             if need.startswith("observations."):
                 found.setdefault(need.split(".")[1], set()).add(check.code)
-    return {name: len(codes) for name, codes in found.items()}
+    return found

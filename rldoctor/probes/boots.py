@@ -72,8 +72,9 @@ def plan_boots(asked: Iterable[Asked], basis: Basis) -> list[Boot]:
         boot.environ.update(engine.environ)
         boot.asked.append(one)
     for boot in boots:
-        # In what order runs were given does not matter, what may spoil the engine for others does.
-        boot.asked.sort(key=lambda one: (one.scenario.disturbs, one.scenario.level, one.key))
+        # In what order runs were given does not matter, what may spoil the engine for others does. Of the others the
+        # quickest come first: what cuts the engine's time short leaves the least out.
+        boot.asked.sort(key=lambda one: (one.scenario.disturbs, one.scenario.level, one.seconds, one.key))
         boot.name = MINIATURE if _is_basis(boot, basis) else boot.asked[0].key
     return sorted(boots, key=lambda boot: (boot.name != MINIATURE, boot.reference, boot.replica, boot.name))
 
