@@ -48,6 +48,12 @@ def test_one_engine_is_shared_before_another_is_booted() -> None:
     assert {"agreement", "lengths", "tokens"} <= set(found.chosen)
 
 
+def test_codes_that_nothing_else_judges_come_first() -> None:
+    found = choice(1.25)
+    # Draws of one parameter at a time take longest, and have their codes in common with those of mixed batches.
+    assert "sampling" in found.left_out and {"chunked_prefill", "weights", "mixed"} <= set(found.chosen)
+
+
 def test_a_soak_costs_its_minutes() -> None:
     asked = Request(soak=5.0)
     assert "soak" in choice(2.0, asked).left_out
