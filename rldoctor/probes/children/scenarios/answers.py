@@ -48,8 +48,9 @@ GRAMMARS = (("structured_outputs", "StructuredOutputsParams"), ("guided_decoding
 CHOICES = ("forty-two", "nothing of the kind")
 # By what part a sum may differ from that of its terms.
 ROUNDED = 1e-3
-# Characters of several bytes, of which a tokenizer has one at least in parts.
-CHARACTERS = ("\u00e9", "\u4e2d", "\U0001f600", "\u16a0", "\U00012000")
+# Characters of two, three and four bytes, of which a tokenizer has one of each at least in parts. Of the last kind
+# those come more often by chance that have a byte twice.
+CHARACTERS = ("\u00e9", "\u4e2d", "\u16a0", "\U00012000", "\U0001f600")
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -184,7 +185,10 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     follows from the completion's own tokens, so that it does not matter which are drawn."""
     plain = plain_tokens(running, tokenizer)
     special = sorted(token for token in special_tokens(tokenizer) if token < running.vocabulary)
-    parts = next((p for p in (_parts(tokenizer, c) for c in CHARACTERS) if p and max(p) < running.vocabulary), None)
+    in_parts: dict[int, list[int]] = {}
+    for character in CHARACTERS:
+        if (parts := _parts(tokenizer, character)) and max(parts) < running.vocabulary:
+            in_parts.setdefault(len(character.encode()), parts)
     rows = []
     pairs = [p for p in zip(plain, plain[2:]) if p[0] != p[1] and joined(tokenizer, p)]  # noqa: B905
     pair = next((p for p in pairs if str(tokenizer.decode(list(p))).isalpha()), pairs[0] if pairs else None)
@@ -194,7 +198,7 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             given = {"stop": [stop], "include_stop_str_in_output": included, "max_tokens": LONGEST_TEXT}
             about = "include_stop_str_in_output" if included else "stop"
             for got in _drawn(running, list(pair), given):
-                rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, stop, included)))
+                rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, [stop], included)))
         # Releases differ in whether the token that makes up the least number may end it.
         text = str(tokenizer.decode([pair[0]]))
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
@@ -202,9 +206,9 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             count = min(max(len(answer.token_ids), LEAST), LEAST + 1)
             stopped = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
             rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": _ended(answer)})
-        for allowed, strings, coming in _stops(tokenizer, plain, pair):
+        for allowed, strings in _stops(tokenizer, plain, pair):
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
-                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, coming, False)))
+                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, strings, False)))
     rows += _own_stops(running, tokenizer, [token for token in plain if len(tokenizer.decode([token])) == 1][:STOPS])
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
@@ -214,38 +218,44 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
                 # What stands between them differs from one tokenizer to the next.
                 whole = "" if skipped else content * got.token_ids.count(special[0])
                 rows.append(_counted("skip_special_tokens", skipped, got, content, whole))
-    if parts:
+    for parts in in_parts.values():
         character = str(tokenizer.decode(parts))
-        for got in _drawn(running, parts, {"ignore_eos": True, "max_tokens": LONGEST_TEXT}):
+        length = LONGEST_TEXT * max(len(parts) // 2, 1)
+        for got in _drawn(running, parts, {"ignore_eos": True, "max_tokens": length}):
             # Where the parts do not meet, signs of their own stand for them, and not in the same way everywhere.
             whole = character * str(tokenizer.decode(got.token_ids)).count(character)
             rows.append(_counted("characters of several tokens", character, got, character, whole))
-        for got in _drawn(running, parts, {"stop": [character], "max_tokens": LONGEST_TEXT}):
-            told = _until(tokenizer, got.token_ids, character, False)
+        for got in _drawn(running, parts, {"stop": [character], "max_tokens": length}):
+            told = _until(tokenizer, got.token_ids, [character], False)
             rows.append({"about": "stop", "asked": character, "expected": _ended(told), "got": _ended(got)})
     return rows
 
 
-def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[list[int], list[str], str]]:
-    """The tokens that may come, stop strings of every kind, and the one of them that comes."""
+def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[list[int], list[str]]]:
+    """The tokens that may come, and stop strings of every kind."""
     one, other = pair
     stop = str(tokenizer.decode(list(pair)))
     # Of three the one in the middle comes; one of the other case never does.
     before, behind = ([text for text in NEVER if text not in stop] * 2)[:2]
-    stops = [([one, other], [before, stop, behind], stop)]
+    stops = [([one, other], [before, stop, behind])]
     if stop != stop.swapcase():
-        stops.append(([one, other], [stop.swapcase()], stop.swapcase()))
+        stops.append(([one, other], [stop.swapcase()]))
+    # Of two that end together the first one that is named stops.
+    stops += [
+        ([one, other], [str(tokenizer.decode(both)), str(tokenizer.decode(both[1:]))])
+        for both in ([one, other], [other, one])
+    ]
     # Longer than what was decoded last, however far one looks back.
     for tokens in ([one, other, one], [one, other, other, one, other]):
         text = joined(tokenizer, tokens)
-        stops += [([one, other], [text], text)] if text else []
+        stops += [([one, other], [text])] if text else []
     # Of white space alone.
-    stops += [([one, space], [2 * text], 2 * text) for space, text in _decoded(tokenizer, space_tokens(tokenizer, one))]
+    stops += [([one, space], [2 * text]) for space, text in _decoded(tokenizer, space_tokens(tokenizer, one))]
     # One that begins and ends within a token.
     word = next((token for token in plain if len(tokenizer.decode([token])) >= LEAST), None)
     if word is not None and word not in pair:
         within = str(tokenizer.decode([word]))[1:-1]
-        stops.append(([one, word], [within], within))
+        stops.append(([one, word], [within]))
     return stops
 
 
@@ -339,11 +349,12 @@ def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any])
     return [answer for answer in map(_answer, output.outputs) if set(answer.token_ids) <= set(allowed)]
 
 
-def _until(tokenizer: Any, ids: list[int], stop: str, included: bool) -> Answer:
-    """What a completion is that stops where its text first has the stop string."""
+def _until(tokenizer: Any, ids: list[int], stops: Sequence[str], included: bool) -> Answer:
+    """What a completion is that stops where its text first has a stop string."""
     for count in range(1, len(ids) + 1):
         text = str(tokenizer.decode(ids[:count]))
-        if stop in text:
+        stop = next((one for one in stops if one in text), None)
+        if stop is not None:
             return Answer(ids[:count], "stop", text[: text.index(stop) + (len(stop) if included else 0)], stop)
     return Answer(ids, "length", str(tokenizer.decode(ids)))
 
@@ -390,17 +401,43 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
             rows += [{"greedy": False, **_place(one, token, most)} for one, token in prompt if token in (one or ())]
         completions = [(one, count) for output, count in zip(outputs, counts) for one in output.outputs]  # noqa: B905
         for index, (completion, count) in enumerate(completions):
-            told, before = completion.logprobs or [], None
             sums += _wrong_sum(completion)
-            if greedy and not tops and index < len(likeliest):
-                before = likeliest[index]
-            for number, token in enumerate(completion.token_ids):
-                row = _place(told[number] if number < len(told) else {}, token, count or 1)
-                if not count:
-                    row = _beside(row, before, list(completion.token_ids[: number + 1]))
-                rows.append({"greedy": greedy, **row})
-        likeliest = [one for one, _ in completions]
-    return rows, sums
+            if count:
+                told = completion.logprobs or []
+                for number, token in enumerate(completion.token_ids):
+                    place = _place(told[number] if number < len(told) else {}, token, count)
+                    rows.append({"greedy": greedy, **place})
+            else:
+                before = likeliest[index] if index < len(likeliest) else None
+                alone = _alone(completion.token_ids, completion.logprobs or [], before)
+                rows += [{"greedy": greedy, **row} for row in alone]
+        if greedy and tops:
+            likeliest = [one for one, _ in completions]
+    return rows + _read_again(running, prompts, likeliest), sums
+
+
+def _read_again(running: RunningEngine, prompts: Sequence[Mapping[str, Any]], likeliest: Sequence[Any]) -> list[Any]:
+    """Greedy answers, each of whose tokens is the likeliest one, as parts of prompts, whose log-probabilities come
+    alone, too."""
+    from vllm import SamplingParams
+
+    sequences = [
+        {"prompt_token_ids": [*prompt["prompt_token_ids"], *one.token_ids]}
+        for prompt, one in zip(prompts, likeliest)  # noqa: B905 - Python 3.9
+    ]
+    asked = SamplingParams(max_tokens=1, prompt_logprobs=0, detokenize=False)
+    outputs = running.engine.generate(sequences, asked, use_tqdm=False)
+    rows = []
+    for output, one in zip(outputs, likeliest):  # noqa: B905 - Python 3.9
+        told = _alone(one.token_ids, (output.prompt_logprobs or [])[-len(one.token_ids) :], one)
+        rows += [{"greedy": True, **row} for row in told]
+    return rows
+
+
+def _alone(tokens: Sequence[int], told: Sequence[Any], before: Any) -> list[dict[str, Any]]:
+    """Of tokens that came without others; ``before`` is an answer that had these beside it."""
+    places = [_place(told[number] if number < len(told) else {}, token, 1) for number, token in enumerate(tokens)]
+    return [_beside(place, before, list(tokens[: number + 1])) for number, place in enumerate(places)]
 
 
 def _wrong_sum(completion: Any) -> list[list[float]]:
