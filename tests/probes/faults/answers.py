@@ -882,3 +882,37 @@ def prompt_logprobs_late_in_the_second_chunk(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, late)
+
+
+def ranks_of_prompts_off_by_one(llm: Any) -> None:
+    """The rank of a prompt's token, where it comes without the likeliest ones, is one too low."""
+    from vllm.v1.engine.logprobs import LogprobsProcessor
+
+    update = LogprobsProcessor._update_prompt_logprobs
+
+    def off(self: Any, tensors: Any) -> None:
+        update(self, tensors._replace(selected_token_ranks=tensors.selected_token_ranks + 1))
+
+    LogprobsProcessor._update_prompt_logprobs = off
+
+
+def one_end_per_step(llm: Any) -> None:
+    """Of requests that end in the same step only the first one does."""
+    from vllm.v1.core.sched import scheduler as module
+
+    scheduler = engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",))
+    update, check = scheduler.update_from_output, module.check_stop
+    ended: list[str] = []
+
+    def updated(*given: Any, **named: Any) -> Any:
+        ended.clear()
+        return update(*given, **named)
+
+    def once(request: Any, longest: int) -> bool:
+        if ended and request.num_tokens < longest - 1:
+            return False
+        if done := bool(check(request, longest)):
+            ended.append(request.request_id)
+        return done
+
+    scheduler.update_from_output, module.check_stop = updated, once

@@ -1066,6 +1066,16 @@ FAULTS = (
         ("RLD402",),
         ("weights",),
     ),
+    Fault("answers:ranks_of_prompts_off_by_one", "ranks of a prompt's tokens off by one", ("RLD213",), ANSWERS),
+    Fault("texts:characters_of_four_bytes_lost", "characters of four bytes are lost", ("RLD404",), ANSWERS),
+    Fault(
+        "texts:last_of_two_stop_strings",
+        "of two stop strings that end together the last one stops",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault("answers:one_end_per_step", "of requests that end in one step only the first does", ("RLD219",), ANSWERS),
+    Fault("texts:last_piece_twice", "texts that end at their length have their last piece twice", ("RLD404",), ANSWERS),
 )
 
 

@@ -386,3 +386,33 @@ def text_of_the_stop_token_kept(llm: Any) -> None:
 
     update = BaseIncrementalDetokenizer.update
     BaseIncrementalDetokenizer.update = lambda self, tokens, _: update(self, tokens, False)
+
+
+def characters_of_four_bytes_lost(llm: Any) -> None:
+    """Characters beyond the basic plane become the sign for what cannot be shown."""
+    _decoded_otherwise(lambda _, __, text: "".join("\ufffd" if ord(one) > 0xFFFF else one for one in text))
+
+
+def last_of_two_stop_strings(llm: Any) -> None:
+    """Where two stop strings end together the text is cut at the one that begins last."""
+
+    def last(find: Any, text: str, **more: Any) -> Any:
+        found = [find(text, **{**more, "stop": [one]}) for one in more["stop"]]
+        return max((one for one in found if one is not None), key=lambda one: one[1], default=None)
+
+    _stopped_otherwise(last)
+
+
+def last_piece_twice(llm: Any) -> None:
+    """A long text that ends at its length has its last character twice."""
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def twice(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        if completion.finish_reason == "length" and len(completion.text) > 40:
+            completion.text += completion.text[-1]
+        return completion
+
+    RequestState._new_completion_output = twice
