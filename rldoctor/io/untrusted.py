@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import ast
 
 _BEGINNING = 2 << 20  # bytes
+_MORE = 64 << 10  # bytes that are read at once of a file that is longer than it said
 
 
 def read(file: Path | str, most: int) -> bytes:
@@ -21,12 +22,14 @@ def read(file: Path | str, most: int) -> bytes:
     regular file (a pipe would never end), or holds more than ``most`` bytes."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = IsADirectoryError if stat.S_ISDIR(mode) else OSError
-            raise kind(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a regular file", str(file))
-        with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            held = opened.read(most + 1)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            kind = IsADirectoryError if stat.S_ISDIR(status.st_mode) else OSError
+            raise kind(errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL, "not a regular file", str(file))
+        # One call reads most files whole: room for as much as may be read costs more than reading thousands of them.
+        held = os.read(descriptor, min(status.st_size, most) + 1)
+        while len(held) <= most and (further := os.read(descriptor, min(most + 1 - len(held), _MORE))):
+            held += further
     finally:
         os.close(descriptor)
     if len(held) > most:

@@ -34,11 +34,9 @@ def choices(provider: Provider, annotation: ast.expr, source: Source, depth: int
         names = provider.names(source.name)
         stated = names.bound.get(annotation.id) if names is not None else None
         if isinstance(stated, ast.ImportFrom):
-            above = provider.sources.whole(source.origin(stated))
+            above = provider.sources.declarations(source.origin(stated))
             original = next((a.name for a in stated.names if (a.asname or a.name) == annotation.id), "")
             return choices(provider, ast.Name(original), above, depth + 1) if above is not None else None
-        # The outline of a module has no values: these stand in the whole of it.
-        whole = provider.sources.whole(source.name)
-        values = [n.value for n in whole.tree.body if gives(n, annotation.id)] if whole is not None else []
+        values = [n.value for n in source.tree.body if gives(n, annotation.id)]
         return choices(provider, values[0], source, depth + 1) if len(values) == 1 and values[0] is not None else None
     return None

@@ -98,7 +98,7 @@ def _returned(follower: Follower, target: Object, node: ast.Call, arguments: lis
     declared = (
         definition.node.returns if definition is not None and not isinstance(definition.node, ast.ClassDef) else None
     )
-    if definition is None or declared is None or not ast.unparse(declared).lower().startswith("tuple["):
+    if definition is None or declared is None or not ast.unparse(declared).lower().startswith("tuple[bool"):
         return NOT_KNOWN
     source = follower.sources.whole(definition.source.name)
     function = defined_as(source.tree.body, definition.node.name) if source is not None else None

@@ -15,7 +15,7 @@ from rldoctor.link.choices import choices
 from rldoctor.link.conditions import compared
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source, Sources
-from rldoctor.link.syntax import ENUMERATIONS, constants_of, defined_as, last_name, parts_of_type, quoted, texts_of
+from rldoctor.link.syntax import ENUMERATIONS, defined_as, last_name, parts_of_type, quoted, texts_of
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
 
@@ -64,7 +64,6 @@ class Expressions(ABC):
         self.order: list[tuple[Source, ast.ClassDef]] = []
         self.attributes: dict[str, Value] = {}
         self._of_class: dict[str, Value] = {}  # what a class gives names that are no fields
-        self._constants: dict[str, dict[str, ast.expr]] = {}
         self._enumerations: dict[tuple[str, str], Mapping[str, str]] = {}
 
     @abstractmethod
@@ -125,7 +124,7 @@ class Expressions(ABC):
             if isinstance(owner, ast.Name) and owner.id in (alias.asname, alias.name) and owner.id not in frame.names:
                 above = f"{frame.source.origin(bound)}." if isinstance(bound, ast.ImportFrom) else ""
                 module = above + alias.name
-        source = self.sources.whole(module) if module else None
+        source = self.sources.declarations(module) if module else None
         for node in source.tree.body if source is not None else ():
             table = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
             for key, value in zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ():
@@ -138,7 +137,9 @@ class Expressions(ABC):
         name = node.id if isinstance(node, ast.Name) and node.id not in frame.names else ""
         key = (frame.source.name, name)
         if key not in self._enumerations:
-            source, found = class_of(self.sources, *key) if name[:1].isupper() else (None, None)
+            declared = self.provider.definition(*key) if name[:1].isupper() else None
+            derived = declared is not None and isinstance(declared.node, ast.ClassDef) and declared.node.bases
+            source, found = class_of(self.sources, *key) if derived else (None, None)
             texts = source is not None and found is not None and self._of_texts(source, found)
             self._enumerations[key] = texts_of(found) if texts and found is not None else {}
         return self._enumerations[key]
@@ -183,9 +184,10 @@ class Expressions(ABC):
 
     def _constant(self, source: Source, name: str) -> Value:
         """What a module gives a name once and for all."""
-        if source.name not in self._constants:
-            self._constants[source.name] = constants_of(source.tree)
-        found = self._constants[source.name].get(name)
+        if not isinstance(source.names.bound.get(name), ast.Assign):
+            return NOT_KNOWN
+        whole = source if source.bodies else self.sources.whole(source.name)  # a function may change it
+        found = whole.constants.get(name) if whole is not None else None
         return self.value(found, Frame(source, "", "", {}, 0)) if found is not None else NOT_KNOWN
 
     def _setting(self, node: ast.expr, frame: Frame) -> str | None:
@@ -330,12 +332,14 @@ class Expressions(ABC):
 
 def class_of(sources: Sources, module: str, name: str) -> tuple[Source | None, ast.ClassDef | None]:
     """A class of a module, or one that the module passes on."""
-    source = sources.whole(module)
-    found = defined_as(source.tree.body if source is not None else (), name)
-    if found is None and source is not None:
+    stated = sources.declarations(module)
+    declared = defined_as(stated.tree.body if stated is not None else (), name)
+    if declared is None and stated is not None:
         definition = Provider(sources).definition(module, name)
-        source = sources.whole(definition.source.name) if definition is not None else None
-        found = defined_as(source.tree.body if source is not None else (), name)
+        stated, declared = (definition.source, definition.node) if definition is not None else (None, None)
+    # The bodies of functions are read of what is a class alone.
+    source = sources.whole(stated.name) if stated is not None and isinstance(declared, ast.ClassDef) else None
+    found = defined_as(source.tree.body if source is not None else (), name)
     return (source, found) if isinstance(found, ast.ClassDef) else (None, None)
 
 

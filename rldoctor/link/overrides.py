@@ -26,7 +26,9 @@ class Override:
 def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) -> Iterator[Override]:
     """What the methods of the class ``above`` pass by keyword to those that ``below`` puts in their place, and these do
     not take. Only calls with plain keywords count, and only methods that are defined in both."""
-    whole = sources.whole(above.source.name)
+    assert isinstance(above.node, ast.ClassDef)
+    called = (f"self.{name}(" in above.source.text for name in _methods(above.node).keys() & _methods(below).keys())
+    whole = sources.whole(above.source.name) if any(called) else None
     classes = (n for n in (whole.tree.body if whole is not None else ()) if isinstance(n, ast.ClassDef))
     base = next((n for n in classes if n.name == above.node.name), None)
     if base is None:

@@ -7,11 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import field
 from enum import Enum
 
 from rldoctor.io import untrusted
 from rldoctor.link.locate import Kind
+from rldoctor.link.names import Names
 from rldoctor.link.sources import LARGEST, Source, Sources
 from rldoctor.records import dataclass
 
@@ -24,18 +24,6 @@ class Answer(Enum):
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
-
-
-@dataclass
-class Names:
-    """The names that a module's statements may bind, whichever branch runs. ``open`` says that names beyond them can
-    exist, which stand somewhere in the package's text: a ``__getattr__``, a lazy module, ``globals().update``;
-    ``computed`` that they need not, as with ``globals()[name] = ...``."""
-
-    bound: dict[str, ast.stmt] = field(default_factory=dict)
-    stars: list[str] = field(default_factory=list)
-    open: bool = False
-    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,8 +39,7 @@ class Provider:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self._names: dict[str, Names | None] = {}
-        self._texts: dict[str, list[bytes]] = {}
+        self._texts: dict[str, bytes] = {}
 
     def has(self, module: str, name: str, depth: int = 0) -> Answer:
         """Whether ``module`` has an attribute ``name``, a submodule included."""
@@ -126,10 +113,8 @@ class Provider:
 
     def names(self, module: str) -> Names | None:
         """What the module binds; None where it has no source to read."""
-        if module not in self._names:
-            source = self.sources.declarations(module)
-            self._names[module] = _names(source) if source is not None else None
-        return self._names[module]
+        source = self.sources.declarations(module)
+        return source.names if source is not None else None
 
     def _mentioned(self, module: str, name: str) -> bool:
         """Whether a lazy module could give the name: somewhere in its package it is defined, or stands in quotes."""
@@ -143,16 +128,19 @@ class Provider:
             plain in text and wanted.search(text.decode("utf-8", "replace")) for text in self._package_texts(module)
         )
 
-    def _package_texts(self, module: str) -> list[bytes]:
+    def _package_texts(self, module: str) -> Iterator[bytes]:
         folder = self.sources.search.folder(module)
         if folder is None:
             source = self.sources.declarations(module)
-            return [source.text.encode("utf-8", "replace")] if source is not None else []
-        if folder not in self._texts:
-            # Thousands of files, so that paths stay plain strings.
-            files = (f"{above}/{name}" for above, _, names in os.walk(folder) for name in names if name.endswith(".py"))
-            self._texts[folder] = [text for file in files if (text := _read(file))]
-        return self._texts[folder]
+            yield from [source.text.encode("utf-8", "replace")] if source is not None else []
+            return
+        # Thousands of files, so that paths stay plain strings.
+        for file in (
+            f"{above}/{name}" for above, _, names in os.walk(folder) for name in names if name.endswith(".py")
+        ):
+            if file not in self._texts:
+                self._texts[file] = _read(file)
+            yield self._texts[file]
 
 
 def _read(file: str) -> bytes:
@@ -160,81 +148,3 @@ def _read(file: str) -> bytes:
         return untrusted.read(file, LARGEST)
     except OSError:
         return b""
-
-
-def _names(source: Source) -> Names:
-    found = Names()
-    for node in _executed(source.tree.body):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            found.bound.setdefault(node.name, node)
-            found.open = found.open or node.name == "__getattr__"
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                found.bound.setdefault(alias.asname or alias.name.partition(".")[0], node)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if alias.name == "*":
-                    found.stars.append(source.origin(node))
-                else:
-                    found.bound.setdefault(alias.asname or alias.name, node)
-        else:
-            for target in _targets(node):
-                found.bound.setdefault(target, node)
-            found.open = found.open or _opens(node)
-            found.computed = found.computed or _computes(node)
-    return found
-
-
-def _executed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Every statement that may run on import, blocks opened."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for part in ("body", "orelse", "finalbody"):
-            yield from _executed(getattr(node, part, []))
-        for handler in getattr(node, "handlers", []):
-            yield from _executed(handler.body)
-        for case in getattr(node, "cases", []):
-            yield from _executed(case.body)
-
-
-def _targets(node: ast.stmt) -> Iterator[str]:
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = list(node.targets)
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
-        targets = [node.target]
-    elif isinstance(node, ast.With):
-        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
-    for target in targets:
-        yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-    for walrus in ast.walk(node) if not hasattr(node, "body") else ():
-        if isinstance(walrus, ast.NamedExpr):
-            yield walrus.target.id
-
-
-_OPENING = frozenset({"globals", "locals", "vars", "setattr", "exec", "_LazyModule", "LazyModule", "attach"})
-
-
-def _computes(node: ast.stmt) -> bool:
-    """Whether a statement binds a name of the module that is worked out first: ``globals()[name] = ...``."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else None
-    if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Name):
-        return False
-    owner = target.value
-    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "globals"
-
-
-def _opens(node: ast.stmt) -> bool:
-    """Whether a statement can add names that its text does not show, as ``globals()[...]`` does."""
-    if hasattr(node, "body"):
-        return False
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call):
-            called = part.func.id if isinstance(part.func, ast.Name) else getattr(part.func, "attr", "")
-            if called in _OPENING or "lazy" in called.lower():
-                return True
-        if isinstance(part, ast.Attribute) and part.attr == "modules" and isinstance(part.ctx, ast.Load):
-            return isinstance(node, ast.Assign)
-    return False

@@ -654,10 +654,11 @@ class _Follower(Fields):
         if name in frame.functions:
             return frame.source, frame.functions[name]
         definition = self.provider.definition(frame.source.name, name) if name else None
-        above = self.sources.whole(definition.source.name) if definition is not None else None
-        named = defined_as(above.tree.body, definition.node.name) if above is not None and definition else None
-        plain = above is not None and isinstance(named, ast.FunctionDef) and not named.decorator_list
-        return (above, named) if plain and above is not None and isinstance(named, ast.FunctionDef) else None
+        if definition is None or not isinstance(definition.node, ast.FunctionDef) or definition.node.decorator_list:
+            return None
+        above = self.sources.whole(definition.source.name)
+        named = defined_as(above.tree.body, definition.node.name) if above is not None else None
+        return (above, named) if above is not None and isinstance(named, ast.FunctionDef) else None
 
     def _followed(self, name: str, frame: Frame, after: str, given: _Given) -> None:
         known = after if after in [node.name for _, node in self.order] else ""
@@ -687,10 +688,8 @@ def _is_of_class(function: ast.FunctionDef, given: _Given | None) -> bool:
 
 
 def _merged(results: list[dict[str, Value]]) -> dict[str, Value]:
-    names = dict.fromkeys(name for result in results for name in result)
-    return {
-        name: results[0].get(name, NOT_KNOWN)
-        if all(name in result and result[name] == results[0].get(name) for result in results)
-        else NOT_KNOWN
-        for name in names
-    }
+    merged, *others = results
+    for other in others:
+        alike = {k: v if (one := other.get(k)) is v or one == v else NOT_KNOWN for k, v in merged.items()}
+        merged = alike | dict.fromkeys(other.keys() - merged.keys(), NOT_KNOWN)
+    return merged

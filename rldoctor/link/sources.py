@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cached_property
 
 from rldoctor.io import untrusted
 from rldoctor.link.locate import Kind, SearchPath
+from rldoctor.link.names import Names, names_of
+from rldoctor.link.syntax import constants_of
 from rldoctor.records import dataclass
 from rldoctor.tables.options.outline import outline
 
@@ -31,6 +34,16 @@ class Source:
     def parent(self) -> str:
         """The package that a relative import starts from."""
         return self.name if self.package else self.name.rpartition(".")[0]
+
+    @cached_property
+    def names(self) -> Names:
+        """What the statements of the module bind."""
+        return names_of(self)
+
+    @cached_property
+    def constants(self) -> dict[str, ast.expr]:
+        """The numbers, texts and lists of such that the module gives to names and never changes."""
+        return constants_of(self.tree)
 
     def origin(self, node: ast.ImportFrom) -> str:
         """The absolute name of the module that a ``from`` import reads."""

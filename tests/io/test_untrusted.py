@@ -31,3 +31,9 @@ def test_a_step_that_nests_too_deeply_is_told_in_one_line(tmp_path: Path) -> Non
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.startswith(f"rldoctor: --step {file}:step: FILE:FUNCTION is expected, and")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_holds_more_than_it_says_is_read_whole() -> None:
+    assert untrusted.read("/proc/self/status", 1 << 20).startswith(b"Name:")
+    with pytest.raises(OSError, match="larger than"):
+        untrusted.read("/proc/self/status", 16)

@@ -12,6 +12,8 @@ import re
 _HEADER = re.compile(r"( *)(async +)?def +\w")
 _TRIPLE = re.compile(r"\"\"\"|'''")
 _SHORT_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+_STRUCTURE = re.compile(r"[()\[\]{}:#]")
+_QUOTE_OR_COMMENT = re.compile(r"[\"'#]")
 _TOP_LEVEL = re.compile(r"(class|def|async def|@)\b")
 _LONGEST_HEADER = 400  # lines of parameters
 
@@ -73,13 +75,18 @@ def _string_state(line: str, inside: str | None) -> str | None:
 
 def _header_end(lines: list[str], start: int) -> tuple[int, int] | None:
     """The line and column of the colon that ends the function header starting at ``start``."""
+    first = lines[start].rstrip()
+    plain = first.endswith(":") and not _QUOTE_OR_COMMENT.search(first)
+    if plain and all(first.count(opening) == first.count(closing) for opening, closing in ("()", "[]", "{}")):
+        return start, len(first) - 1
     depth = 0
     for number in range(start, min(start + _LONGEST_HEADER, len(lines))):
         line = lines[number]
         if '"""' in line or "'''" in line:
             line = line[: min(i for i in (line.find('"""'), line.find("'''")) if i >= 0)]
         bare = _SHORT_STRING.sub(lambda match: "_" * len(match.group()), line)
-        for column, character in enumerate(bare):
+        for match in _STRUCTURE.finditer(bare):
+            character = match.group()
             if character == "#":
                 break
             if character in "([{":
@@ -87,5 +94,5 @@ def _header_end(lines: list[str], start: int) -> tuple[int, int] | None:
             elif character in ")]}":
                 depth -= 1
             elif character == ":" and depth == 0:
-                return number, column
+                return number, match.start()
     return None
