@@ -1,31 +1,56 @@
-"""What the engine's own configuration came to beats what is derived of it from tables."""
+"""What the packages' own configuration came to beats what is derived of it from tables."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.plan.model import Setting, Source
+from rldoctor.plan.model import RolloutPlan, Setting, Source
 
 
 def with_effective(case: Case) -> Case:
-    """The case in whose plan vLLM's own answer stands for what nobody asked of it: the defaults of its release on the
-    launch's devices. What a launch or its framework asks for stays as it is asked."""
-    job: dict[str, Any] = case.observations.get("validators", {}).get("engine", {})
-    records = job.get("records", {})
-    if case.plan is None or job.get("ended") != "done" or not records.get("effective"):
+    """The case in whose plan the packages' own answer stands for what nobody asked of them: vLLM's for the defaults of
+    its release on the launch's devices, Hydra's for those in the framework's files. What a launch or its framework asks
+    for stays as it is asked."""
+    plan = case.plan
+    if plan is None:
         return case
+    settings = {**plan.settings, **_composed(case, plan), **_of_the_engine(case, plan)}
+    return case if settings == plan.settings else replace(case, plan=replace(plan, settings=settings))
+
+
+def _of_the_engine(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
+    records = _accepted(case, "engine")
     package = records.get("package") or {}
     how = f"vLLM {package.get('version')} itself".replace("None ", "")
     asked = set(records.get("taken", ()))
-    settings = dict(case.plan.settings)
-    for option, value in records["effective"].items():
+    found = {}
+    for option, value in records.get("effective", {}).items():
         name = f"engine.{option}"
-        mine = settings.get(name)
+        mine = plan.settings.get(name)
         if option in asked or (mine is not None and (mine.unknown is not None or mine.value == value)):
             continue
-        settings[name] = Setting(
-            value=value, source=Source.DERIVED, key=mine.key if mine is not None else None, how=how
-        )
-    return replace(case, plan=replace(case.plan, settings=settings))
+        key = mine.key if mine is not None else None
+        found[name] = Setting(value=value, source=Source.DERIVED, key=key, how=how)
+    return found
+
+
+def _composed(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
+    """Defaults that the framework's own files give otherwise, of those that the plan has as they stand there."""
+    effective = _accepted(case, "composition").get("effective", {})
+    how = f"{plan.framework}'s own configuration, composed by Hydra"
+    return {
+        name: replace(mine, value=effective[mine.key], source=Source.DERIVED, how=how)
+        for name, mine in plan.settings.items()
+        if mine.source is Source.DEFAULT and mine.unknown is None and mine.key in effective
+        if type(effective[mine.key]) is type(mine.value) and effective[mine.key] != mine.value
+    }
+
+
+def _accepted(case: Case, by: str) -> Mapping[str, Any]:
+    """What a validator recorded that took the launch's settings."""
+    job: dict[str, Any] = case.observations.get("validators", {}).get(by, {})
+    records: dict[str, Any] = job.get("records", {})
+    return records if job.get("ended") == "done" and records.get("effective") else {}

@@ -161,6 +161,7 @@ class Draft:
             line=native.line,
             form=native.form,
             option=option,
+            spelled=native.operator + native.spelled if native.form is Form.OVERRIDE else "",
         )
         before = self.natives.get(native.key)
         if before is not None and not native.path and _same_place(before, native) and before.value != native.value:

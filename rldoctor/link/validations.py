@@ -53,7 +53,7 @@ def refused_by_engine(record: Framework, case: Case, sources: Sources) -> Refusa
     asked |= {option: NOT_KNOWN for option, one in named if one is not None and not is_own_default(one)}
     # A server takes all its options from the launch; a framework may set what no plan has.
     server = plan.role == "server" and record.title == plan.framework
-    options = _options(plan, case) if server else None
+    options = options_of(plan, case) if server else None
     if server:
         asked |= {
             one.key.partition(".")[0]: _of_several(one, options) if "." not in one.key else NOT_KNOWN
@@ -102,7 +102,7 @@ _ENGINE = "vllm"
 
 def _classes_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
     """The classes whose fields are the options of the launch's command."""
-    options = _options(plan, case)
+    options = options_of(plan, case)
     if options is None:
         return
     values = _typed_by(options, plan.given)
@@ -116,7 +116,7 @@ def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
         if record.title != plan.framework or plan.role == "server":
             continue
         asked = [one for one in _looking(record, plan) if one.settings and one.name and not one.of_object]
-        options = _options(plan, case) if asked else None
+        options = options_of(plan, case) if asked else None
         values = _typed_by(options, plan.given) if options is not None else {}
         for one in asked:
             yield record.packages[0].name, one.module, one.name, one.settings, values
@@ -218,10 +218,10 @@ def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterato
 def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources) -> Iterator[Refusal | None]:
     """By functions that look at the whole configuration, and by the classes that its sections name in ``_target_``."""
     asked = [one for one in _looking(record, plan) if one.settings and not one.of_object]
-    options = _options(plan, case) if asked else None
+    options = options_of(plan, case) if asked else None
     if options is None or options.gap is not None or not _complete(plan):
         return
-    settings = _composed(plan, options)
+    settings = composed(plan, options)
     for key, target in settings.items():
         section, _, last = key.rpartition(".")
         if last == "_target_" and isinstance(target, str):
@@ -237,13 +237,13 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
         yield refusal_of_call(sources, one.module, one.name, one.settings, {**settings, **command}, variables)
 
 
-def _options(plan: RolloutPlan, case: Case) -> OptionSet | None:
+def options_of(plan: RolloutPlan, case: Case) -> OptionSet | None:
     """The options of the command that the launch calls."""
     owner, _, group = plan.group.partition(":")
     return Options(case).known(owner, group or None) if plan.group else None
 
 
-def _composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
+def composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
     """Every setting by its dotted name: what the launch gives, as its type reads it, else the default. What refers to
     another setting has its value."""
     found: dict[str, Any] = {}

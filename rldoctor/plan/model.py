@@ -59,7 +59,8 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """One native setting that stands in the launch's files; ``option`` is the canonical name it was understood as."""
+    """One native setting that stands in the launch's files; ``option`` is the canonical name it was understood as,
+    ``spelled`` an override's name as Hydra takes it, with the ``+``, ``++`` or ``~`` before it."""
 
     key: str
     value: Any = None
@@ -68,6 +69,7 @@ class Given:
     form: Form
     option: str | None = None
     unknown: str | None = None
+    spelled: str = ""
 
     @property
     def field(self) -> str:

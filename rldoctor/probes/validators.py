@@ -1,8 +1,8 @@
 """The ``validators`` probe: what the packages' own validators make of the launch's settings.
 
 They run in the target's interpreter, without a device: vLLM's ``EngineArgs(...).create_engine_config()`` with what the
-launch and its framework ask of the engine, and the framework's argument class. What is refused is refused at the start
-of training; what comes out is the configuration that the run has."""
+launch and its framework ask of the engine, the framework's argument class, and Hydra over the framework's own files.
+What is refused is refused at the start of training; what comes out is the configuration that the run has."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ _CODE = re.compile(
     r"|speculative_config|spec_model|(?:kv|ec)_transfer_config|grpc|headless"
 )
 PROCESSES = (1, 2, 8)
+# Hydra's own options that lead to files beside the framework's.
+_OTHER_FILES = frozenset({"config_path", "cp", "config_dir", "cd", "package", "p"})
 _FOLDERS = ("working_dir", "py_modules", "excludes")
 SECONDS = 240.0
 # Variables of the launch that validators read.
@@ -57,6 +59,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     found = {
         "engine": _engine(case, plan),
         "arguments": _arguments(case, plan),
+        "composition": _composition(case, plan),
         "runtime_env": _runtime_environment(case, plan),
     }
     jobs = {
@@ -135,6 +138,27 @@ def _arguments(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         "settings": {name: one.value for name, one in given.items() if one.unknown is None},
         "open": [name for name, one in given.items() if one.unknown is not None],
         "processes": [total] if total else list(PROCESSES),
+    }
+
+
+def _composition(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    """The overrides of a module of the framework's own, over which its Hydra composes its own files; None where the
+    launch names others."""
+    record = framework(plan.framework)
+    overrides = [one for one in plan.given if one.spelled]
+    if record is None or not overrides or plan.entry.partition(".")[0] not in record.modules:
+        return None
+    if case.packages is None or find(case.packages, "hydra-core") is None or not _imported(case, "hydra-core"):
+        return None
+    options = {one.key: one.value for one in plan.given if one.form is Form.OPTION}
+    if options.keys() & _OTHER_FILES:
+        return None
+    name = next((options[key] for key in ("config_name", "cn") if key in options), None)
+    return {
+        "module": plan.entry,
+        "name": str(name).removesuffix(".yaml") if name is not None else None,
+        "overrides": [[one.spelled, one.value] for one in overrides if one.unknown is None],
+        "open": sorted(one.spelled for one in overrides if one.unknown is not None),
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,10 @@ from rldoctor.flow.depth import Depth
 from rldoctor.flow.effective import with_effective
 from rldoctor.flow.probe import run_probes
 from rldoctor.flow.session import Options, open_session
-from rldoctor.plan.model import Source
+from rldoctor.link import validations
+from rldoctor.link.validations import options_of
+from rldoctor.link.values import NOT_KNOWN
+from rldoctor.plan.model import RolloutPlan, Setting, Source
 from rldoctor.probes.validators import validators
 from tests.probes.environments import Environment
 
@@ -238,6 +243,101 @@ def test_without_a_trainer_or_an_engine_nobody_is_asked(tmp_path: Path) -> None:
     case = asked(empty.python, script(tmp_path))
     assert "validators" not in case.observations
     assert "no validator" in str(case.absent["observations.validators"])
+
+
+COMPOSED = {
+    "verl/__init__.py": "raise RuntimeError('nothing of it runs')\n",
+    "verl/trainer/__init__.py": "",
+    "verl/trainer/main_ppo.py": """
+import hydra
+
+@hydra.main(config_path="config", config_name="ppo_trainer", version_base=None)
+def main(config): ...
+""",
+    "verl/trainer/config/ppo_trainer.yaml": """
+defaults: [{rollout@actor_rollout_ref.rollout: rollout}, _self_]
+trainer: {n_gpus_per_node: 8, nnodes: 1, project_name: a, experiment_name: "${trainer.project_name}_${oc.env:HOME}"}
+data: {train_batch_size: 1024, max_prompt_length: 512}
+actor_rollout_ref: {model: {path: m}, hybrid_engine: true}
+""",
+    "verl/trainer/config/rollout/rollout.yaml": """
+name: vllm
+prompt_length: ${data.max_prompt_length}
+gpu_memory_utilization: 0.77
+engine_kwargs: {vllm: {}}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def composing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with a trainer's own files and the real Hydra."""
+    venv = tmp_path_factory.mktemp("composing") / "venv"
+    return Environment(venv, beside=Path(sys.executable)).install("verl", "0.6.1+ours", COMPOSED).python
+
+
+def composed(python: Path, folder: Path, *overrides: str) -> Case:
+    launch = folder / "train.sh"
+    launch.write_text(shlex.join(["python3", "-m", "verl.trainer.main_ppo", *overrides]) + "\n")
+    return asked(python, launch)
+
+
+def test_hydra_composes_the_frameworks_own_files(composing: Path, tmp_path: Path) -> None:
+    path = r"it's C:\here"
+    quoted = path.replace("'", r"\'")
+    case = composed(composing, tmp_path, "data.max_prompt_length=64", f"actor_rollout_ref.model.path='{quoted}'")
+    job = case.observations["validators"]["composition"]
+    assert job["ended"] == "done", job
+    effective = job["records"]["effective"]
+    assert effective["actor_rollout_ref.rollout.prompt_length"] == 64
+    assert effective["actor_rollout_ref.model.path"] == path
+    assert "trainer.experiment_name" not in effective  # it asks this machine
+    assert case.plan is not None
+    options = options_of(case.plan, case)
+    assert options is not None
+    derived = validations.composed(case.plan, options)
+    mine = {name: value for name, value in derived.items() if name in effective and value is not NOT_KNOWN}
+    assert len(mine) >= 8
+    assert mine == {name: effective[name] for name in mine}
+
+
+def test_what_hydra_composed_beats_what_was_derived(tmp_path: Path) -> None:
+    plan = RolloutPlan(
+        framework="verl",
+        file="train.sh",
+        entry="verl.trainer.main_ppo",
+        settings={
+            "engine.gpu_memory_utilization": Setting(value=0.5, source=Source.DEFAULT, key="rollout.utilization"),
+            "engine.max_num_seqs": Setting(value=64, source=Source.GIVEN, key="rollout.seqs"),
+            "rollout.async_engine": Setting(value=False, source=Source.DEFAULT, key="rollout.mode"),
+        },
+    )
+    effective = {"rollout.utilization": 0.77, "rollout.seqs": 32, "rollout.mode": "async"}
+    job = {"ended": "done", "records": {"effective": effective}}
+    made = with_effective(Case(plan=plan, observations={"validators": {"composition": job}})).plan
+    assert made is not None
+    assert made.value("engine.gpu_memory_utilization") == 0.77
+    assert made.settings["engine.gpu_memory_utilization"].source is Source.DERIVED
+    assert (made.value("engine.max_num_seqs"), made.value("rollout.async_engine")) == (64, False)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+trainer.nnodes=2", "An item is already at 'trainer.nnodes'"),
+        ("trainer.nodes=2", "Could not override 'trainer.nodes'"),
+        ("~trainer.nodes", "Could not delete"),
+        ("++actor_rollout_ref.rollout.engine_kwargs.vllm.seed=1", None),
+    ],
+)
+def test_hydra_refuses_an_override(composing: Path, tmp_path: Path, override: str, said: str | None) -> None:
+    case = composed(composing, tmp_path, "trainer.n_gpus_per_node=4", override)
+    job = case.observations["validators"]["composition"]
+    assert (job["records"]["stage"] == "refused") is (said is not None), job
+    assert said is None or said in job["error"]["message"], job
+    messages = [f.message for one in findings(case).values() for f in one.findings if f.grade is Grade.REPRODUCED]
+    assert len(messages) == (said is not None), messages  # what the file shows and what Hydra says are told as one
+    assert ("RLD219" in findings(case), "RLD212" in findings(case)) == (said is not None, False)
 
 
 RAYS_OWN = """

@@ -75,6 +75,7 @@ def _rename(event: LogEvent, option: str) -> tuple[Fix, ...]:
     "is not in struct",
     "Could not override '",
     "Could not append to config. An item is already at",
+    "Could not delete ",
     "' not in '",
     "Error merging override",
 )
@@ -83,6 +84,7 @@ def refused_by_hydra(case: Case, event: LogEvent) -> Iterator[Finding]:
     found = event.search(
         r"Could not override '([^']+)'|Key '([^']+)' (?:is )?not in (?:struct|'\w+')|Error merging override (\S+)"
         r"|Could not append to config\. An item is already at '([^']+)'"
+        r"|Could not delete (?:from config\. '([^']+)' does not exist|'([^']+)'\. No match)"
     )
     if found is None:
         return
@@ -93,6 +95,10 @@ def refused_by_hydra(case: Case, event: LogEvent) -> Iterator[Finding]:
             f"{name} exists already: a leading + is for keys that the config lacks",
             fixes=(Fix(title=f"write {name}=... or ++{name}=..."),),
         )
+        return
+    if found[5] or found[6]:
+        fix = Fix(title=f"write the key as this release calls it, or leave ~{name} out")
+        yield check.finding(f"the config of this release has no {name} that ~ could delete", fixes=(fix,))
         return
     yield check.finding(
         f"the config of this release has no {name}",

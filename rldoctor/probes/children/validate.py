@@ -1,6 +1,7 @@
 """Hands settings to a package's own validators and records what they make of them; no device is touched.
 
-Arguments: ``by`` (``engine`` or ``arguments``: the module ``validating_<by>`` that calls them) and what that takes.
+Arguments: ``by`` (``engine``, ``arguments``, ``composition`` or ``runtime_env``: the module ``validating_<by>`` that
+calls them) and what that takes.
 What the launch leaves open is tried in several ways. Records, in order: ``stage`` (``import``, ``validate``,
 ``refused``), ``package`` (the release that answered), ``taken`` and ``left_out`` (settings by name), ``tried`` (each
 way with its ``error``, None where it was accepted), ``effective`` (what every accepted way came to), ``place`` (where
@@ -51,7 +52,8 @@ def attempt(name: str, validate: Callable[[], dict[str, Any]]) -> tuple[str, Bas
 
 def refuses(error: BaseException, validating: Any) -> bool:
     """Whether an exception is the validator's word on the settings, and not on this machine."""
-    return isinstance(error, REFUSALS) and not validating.of_the_machine(error)
+    taken = (*REFUSALS, *getattr(validating, "REFUSALS", ()))
+    return isinstance(error, taken) and not validating.of_the_machine(error)
 
 
 def innermost(error: BaseException) -> BaseException:

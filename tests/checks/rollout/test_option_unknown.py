@@ -82,6 +82,22 @@ def test_hydra_names_the_key() -> None:
     assert finding.message == "the config of this release has no actor_rollout_ref.rollout.tensor_parallel_size"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Could not delete from config. 'trainer.nodes' does not exist.", ["trainer.nodes"]),
+        ("Could not delete 'profiler'. No match in the defaults list", ["profiler"]),
+        ("Could not delete from config. The value of 'trainer.nnodes' is 1 and not 2.", []),
+        ("Could not delete the folder 'outputs'", []),
+    ],
+)
+def test_hydra_names_the_key_that_it_is_to_delete(said: str, told: list[str]) -> None:
+    error = f"hydra.errors.ConfigCompositionException: {said}"
+    findings = found(check, traceback(error, "hydra/_internal/config_loader_impl.py f"))
+    wanted = [f"the config of this release has no {name} that ~ could delete" for name in told]
+    assert [finding.message for finding in findings] == wanted
+
+
 def test_a_config_class_refuses_a_keyword() -> None:
     error = "TypeError: GRPOConfig.__init__() got an unexpected keyword argument 'vllm_device'"
     (finding,) = found(check, traceback(error, "transformers/hf_argparser.py parse_args_into_dataclasses"))

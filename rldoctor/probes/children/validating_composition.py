@@ -1,0 +1,106 @@
+"""Has Hydra compose a framework's own configuration with the overrides of a launch; nothing of the framework runs.
+
+Arguments: ``module`` (which the launch starts; its ``@hydra.main`` says where the files lie), ``name`` (of the primary
+one, where the launch names another), ``overrides`` (name, with Hydra's sign before it, and value), ``open`` (names of
+those whose values nobody can read)."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+from report import emit
+
+REFUSALS: tuple[type[Exception], ...] = ()
+# What names files that lie elsewhere.
+_MACHINE = "Primary config"
+
+
+def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+    """One: it is composed as given."""
+    global REFUSALS
+    import hydra
+    from hydra.errors import HydraException
+
+    REFUSALS = (HydraException,)
+    file = _file(arguments["module"])
+    folder, name = _primary(file)
+    emit("package", {"name": "hydra-core", "version": hydra.__version__})
+    emit("taken", sorted(name for name, _ in arguments["overrides"]))
+    emit("left_out", arguments["open"])
+    overrides = [one if one[:1] == "~" else f"{one}={_text(value)}" for one, value in arguments["overrides"]]
+    return [("as given", lambda: _composed(folder, arguments["name"] or name, overrides))]
+
+
+def of_the_machine(error: BaseException) -> bool:
+    """Whether Hydra misses the files themselves."""
+    return _MACHINE in str(error)
+
+
+def _file(module: str) -> Path:
+    top, *rest = module.split(".")
+    found = importlib.util.find_spec(top)
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        file = Path(folder, *rest).with_suffix(".py")
+        if file.is_file():
+            return file
+    raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+
+def _primary(file: Path) -> tuple[Path, str]:
+    """The folder and the name that ``@hydra.main`` gives; where it computes the folder, the next ``config`` above that
+    holds the name."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+            given = {k.arg: getattr(k.value, "value", None) for k in node.keywords}
+            path, name = given.get("config_path"), str(given.get("config_name")).removesuffix(".yaml")
+            near = [file.parent / path] if isinstance(path, str) else [above / "config" for above in file.parents]
+            found = next((folder for folder in near if (folder / f"{name}.yaml").is_file()), None)
+            if found is not None:
+                return found.resolve(), name
+    raise LookupError(f"{file.name} has no @hydra.main whose configuration is found")
+
+
+def _composed(folder: Path, name: str, overrides: list[str]) -> dict[str, Any]:
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    with initialize_config_dir(config_dir=str(folder), version_base=None):
+        made = compose(config_name=name, overrides=overrides)
+    # What asks this machine is not the launch's, and what the framework's own functions compute is not known.
+    leaves = [leaf for leaf in _leaves("", OmegaConf.to_container(made, resolve=False)) if "${oc." not in str(leaf[1])]
+    found = {name: _resolved(made, name) if "${" in str(value) else value for name, value in leaves}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _resolved(made: Any, name: str) -> Any:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        value = OmegaConf.select(made, name)
+    except OmegaConfBaseException:
+        return None
+    return value if isinstance(value, (bool, int, float, str)) else None
+
+
+def _leaves(above: str, node: Any) -> list[tuple[str, Any]]:
+    if not isinstance(node, dict):
+        return [(above, node)] if isinstance(node, (bool, int, float, str, list)) else []
+    inside = [_leaves(f"{above}.{name}" if above else str(name), value) for name, value in node.items()]
+    return [leaf for leaves in inside for leaf in leaves]
+
+
+def _text(value: Any) -> str:
+    """A value as an override spells it."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name}:{_text(one)}" for name, one in value.items()) + "}"
+    # Backslashes are meant as they stand, but for those before a quote.
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(value)) + "'"
