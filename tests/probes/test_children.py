@@ -31,7 +31,17 @@ import running_engine
 from engine_facts import Reader, same_device, tensors
 
 FILES = sorted(CHILDREN.rglob("*.py"))
-PATIENT = {"torch", "vllm", "transformers", "safetensors", "accelerate", "ray", "prometheus_client"}
+PATIENT = {
+    "torch",
+    "vllm",
+    "transformers",
+    "safetensors",
+    "accelerate",
+    "ray",
+    "prometheus_client",
+    "hydra",
+    "omegaconf",
+}
 
 QWEN = {
     "architectures": ["Qwen2ForCausalLM"],
