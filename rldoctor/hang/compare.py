@@ -223,6 +223,11 @@ def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...],
         return (), False
     there = {int(one.seen.rank) for one in peers if one.seen.rank and one.seen.rank.isdecimal()}
     unseen = tuple(rank for rank in range(place.size) if rank not in there)
+    worlds = (world(one.seen.environment) for one in peers)
+    started = {rank for one in worlds if one is not None for rank in one.siblings}
+    gone = tuple(rank for rank in unseen if rank in started)
+    if gone:
+        return gone, True
     on_each, local = Counter(one.seen.host for one in peers), place.local
     # Ranks in containers of their own meet at one host, too, and see nobody else.
     settled = local is not None and (not place.inferred or len(there) > 1)

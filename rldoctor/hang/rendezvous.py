@@ -22,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class World:
     """A process' place: ``rank`` of ``size``, as the variable ``by`` numbers it, ``local`` ranks on its node where that
     is told (``inferred`` from where they meet); ``name`` is the same for all that meet, empty where nothing names
-    it."""
+    it. ``siblings`` are the ranks, itself among them, that torchrun's agent started on its node."""
 
     by: str
     rank: int
@@ -30,6 +30,7 @@ class World:
     local: int | None = None
     name: str = ""
     inferred: bool = False
+    siblings: range = range(0)
 
 
 def world(environ: Mapping[str, str]) -> World | None:
@@ -43,8 +44,17 @@ def world(environ: Mapping[str, str]) -> World | None:
         name = _meeting(environ) or own
         local = _number(environ.get(local_of))
         inferred = local is None and _on_one_node(environ)
-        return World(rank_of, rank, size, size if inferred else local, name, inferred)
+        siblings = _siblings(environ, rank, local)
+        return World(rank_of, rank, size, size if inferred else local, name, inferred, siblings)
     return None
+
+
+def _siblings(environ: Mapping[str, str], rank: int, local: int | None) -> range:
+    """An agent numbers its ranks one after another; there may be several agents on one node."""
+    among = _number(environ.get("LOCAL_RANK"))
+    if among is None or local is None or "TORCHELASTIC_RUN_ID" not in environ:
+        return range(0)
+    return range(rank - among, rank - among + local)
 
 
 def _on_one_node(environ: Mapping[str, str]) -> bool:

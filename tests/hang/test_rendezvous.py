@@ -48,6 +48,17 @@ STARTS: dict[str, dict[str, str]] = {
             {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "MASTER_ADDR": "n0", "MASTER_PORT": "1"},
             World("SLURM_PROCID", 2, 4, None, "meets at n0:1"),
         ),
+        # torchrun's agent numbers the ranks that it starts one after another.
+        (
+            {
+                **MEETS,
+                "RANK": "1",
+                "LOCAL_RANK": "0",
+                "LOCAL_WORLD_SIZE": "2",
+                "TORCHELASTIC_RUN_ID": "none",
+            },
+            World("RANK", 1, 3, 2, "meets at 127.0.0.1:29511", siblings=range(1, 3)),
+        ),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7"}, None),
         ({"RANK": "x", "WORLD_SIZE": "2"}, None),
         ({"RANK": "1"}, None),

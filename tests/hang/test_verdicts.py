@@ -272,6 +272,16 @@ class TestRanks:
         assert finding.severity is Severity.NOTE
         assert "ranks 2-3 were not looked at: on another host, or another user's" in finding.message
 
+    def test_a_rank_of_the_second_of_two_agents_on_one_host(self) -> None:
+        def of_agent(number: int, local_rank: int, local: int) -> Seen:
+            one = rank(number, ALL_REDUCE, size=5, local=local)
+            agent = {"TORCHELASTIC_RUN_ID": "none", "LOCAL_RANK": str(local_rank)}
+            return replace(one, environment={**one.environment, **agent})
+
+        (finding,) = verdict(of_agent(0, 0, 1), of_agent(2, 1, 2))["RLD321"]
+        assert "rank 1 has no process here that this user may see" in finding.message
+        assert finding.severity is Severity.ERROR
+
     def test_two_hosts_judged_together(self) -> None:
         there = [rank(n, ALL_REDUCE, size=4, local=2, host="two") for n in (2, 3)]
         here = [rank(0, ALL_REDUCE, size=4, local=2), rank(1, REWARD, size=4, local=2)]
