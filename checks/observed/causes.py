@@ -201,7 +201,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
         Why.ASKED,
         (
             *(r"cancel\w*", "stopped", "stopping", "revoked", "aborted", "deleted", "removed", "suspended", "user"),
-            *(r"admin\w*", "operator", "owner", "idle"),
+            *(r"admin\w*", "operator", "owner", "idle", r"signal (?:1|2|9|15)", "sig(?:hup|int|kill|term)"),
         ),
     ),
 )

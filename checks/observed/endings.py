@@ -66,10 +66,16 @@ def cut_short(case: Case, event: LogEvent) -> bool:
     return unfinished(case, event) and was_sound(case, event)
 
 
+def was_at_work(case: Case, event: LogEvent) -> bool:
+    """Whether the run was cut short, and had not said that it was done, be it a script's word: a signal that nobody
+    explains reaches what is left of a run, too."""
+    return not event.after_done and cut_short(case, event)
+
+
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:
     """Whether it is the first that is said of an end: Slurm cancels a step of which a task has failed, too, and the
     steps of servers and of Ray's nodes once the run has come to its end."""
-    if event.finished or event.outlived:
+    if event.finished or event.outlived or event.after_done:
         return False
     ended = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
     return nothing_failed_before(case, event) and not any(one.type in _ENDS_OF_TASKS for one in ended)

@@ -53,7 +53,7 @@ _ENDING = (
     *("fail(?:ed|ure|ing)", "down", "crash(?:ed|es)", "replace(?:d|ment)", "kicked", "disconnects", "bumped"),
     *("hibernated", "put (?:to sleep|back)", "undergoing", "unhealthy", "unavail", "unschedulable"),
     *("ran out", "used up", "beyond", "oom", "vanished", "marked", "f[ae]ll(?:en)? off", "closed"),
-    *("withdrawn", "zombie", "fenced", "tainted", "unheard", "displaced", "disrupt(?:ed|ing)", "migrated"),
+    *("power off", "withdrawn", "zombie", "fenced", "tainted", "unheard", "displaced", "disrupt(?:ed|ing)", "migrated"),
     *("panic(?:ked)?", "insufficient", "no longer", "warning received", "reclamation notice"),
 )
 _ADJECTIVE = (
@@ -74,7 +74,10 @@ _SUBJECT = _words(
 _OWN_SUBJECT = _words(*_OWN)
 _VERB, _HARD_VERB = (
     _words(*_ENDED, *_ENDING),
-    _words(*_ENDED, "exceeded", "timed ?-?out", "closed", "evicted", "going down", "execution time ?out"),
+    _words(
+        *(*_ENDED, "exceeded", "timed ?-?out", "closed", "evicted", "going down", "execution time ?out"),
+        "(?:power off|reboot|halt) now",
+    ),
 )
 _SOMEBODY = _words(*SOMEBODY)
 # A noun that a line begins with is a title: "preemption-safe checkpoints"; what somebody does is done to a thing, which
@@ -102,6 +105,8 @@ _PLAIN = re.compile(
 )
 # A row of several columns is an inventory's.
 _COLUMNS = re.compile(r"\S {3,}\S|\S {2,}\S.* {2,}\S")
+# But for one of a journal, which says in its last column, in a sentence, what happened.
+_LAST_COLUMN = re.compile(r" {2,}(\S+(?: \S+){2,12}\.)$")
 # What a run does with its rollouts, or their tools; a job may be named after them: grpo-rollout. Its own are numbered.
 _ALONE = r"(?!\w|[/-](?!\d+\b))"
 _OF_A_TOOL = re.compile(
@@ -115,6 +120,7 @@ _OF_THE_RUN = re.compile(
     r"(?<![\w./-])(?:samples?|prompts?|completions?|responses?|(?<!on )(?<!at )(?<!its )(?<!user )(?<!admin )requests?"
     r"|agent loop|judge\w*|verif\w+|grader|browser|data ?loader|shards?|benchmark|curriculum|profiler|kv|blocks?"
     r"|threads?|sequences?|cache|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?"
+    r"|(?:apptainer|singularity) instances?"
     r"|(?:upload|checkpoint|conversion|export|background|sync|backup|clean-?up)(?:ing)? (?:job|task|process)"
     rf"|(?:job|run)(?:'s)? (?:output|scratch|files|data|director\w+)){_ALONE}",
     re.IGNORECASE,
@@ -138,11 +144,14 @@ _OTHERWISE = re.compile(
     # What a training, or a search over several, is judged by.
     r"|\b(?:kl|(?<!power )loss(?:es)?(?! of)|metric|accuracy|score|converged|diverged)\b"
     r"|\b(?:asha|hyperband|bohb|pbt|optuna|search\w*|hyper-?parameter|prun(?:ed|er|ing)|early stop\w*|median|plateau)\b"
+    # A link that goes down comes up again; what was done for it is an end.
+    r"|^(?!.*\b(?:jobs?|killed|cancell?ed|evict\w*|drain\w*|requeu\w*)\b).*\blink (?:is |went |state )?(?:down|up)\b"
     # Who only looks on, and a machine's own chores.
     r"|\b(?:cuda|gpu|hbm) (?:out of )?memory\b|\b(?:poll\w*|watch(?:er|es|ing)|(?<![\w-])(?<!health )monitor(?!:)"
     r"|handler|installed|(?:ana)?cron\w*|clean-?up:|teardown:)(?!\w)"
     # Who reports a run speaks of what is his own, and announcements are headed as such.
-    r"|\b(?:my|our|i'm|i (?:am|use|set|have|had|tried|ran?|run|see|saw|get|got|think|checked|guess|waited)"
+    r"|\b(?:my|our|i'm|i (?:am|use|set|have|had|tried|ran?|run|see|saw|get|got|think|checked|guess|waited"
+    r"|restarted|rebooted)"
     r"|we (?:run|use|tried))\b|^(?:ps|p\.s\.|motd|message of the day|reminder|welcome|thanks|hi|hello)\b",
     re.IGNORECASE,
 )
@@ -175,7 +184,10 @@ def ended(line: str) -> Why | None:
     words = spelled(line).strip()
     begun = is_signed(line) or _LEADS.match(words) is not None
     if _COLUMNS.search(line) and not begun:
-        return None
+        sentence = _LAST_COLUMN.search(words)
+        if sentence is None:
+            return None
+        words = sentence[1]
     if _DENIED.search(words):
         return None
     return next((why for part in _SENTENCE.split(words) if (why := _ended(part, begun)) is not None), None)

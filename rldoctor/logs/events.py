@@ -66,26 +66,29 @@ def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verd
     fatal = {id(f.raw) for f in verdicts.failures}
     fatal_lines = {(id(f.slice.record), f.number) for f in verdicts.failures}
     handled = {id(f.raw) for f in verdicts.handled}
+    all_steps = _made_all_steps(pieces)
     found: list[Asked] = []
     for index, use in enumerate(table.uses):
         if use.signatures:
             for group in _groups(pieces, index, fatal, fatal_lines, handled)[:_MOST_EVENTS]:
-                event = _event(group, use.literal, run)
+                event = _event(group, use.literal, run, all_steps)
                 survived = not group.fatal and _went_on(group)
                 found += [
                     Asked(c, s, event, _refusal(s, group, event, run), s.silent and survived) for c, s in use.signatures
                 ]
-    if table.behind:
+    if table.behind and not all_steps:
         for event in _of_others(pieces, run):
             found += [Asked(c, s, event) for c, s in table.behind]
     return found
 
 
-def _of_others(pieces: Sequence[Slice], run: LogRun) -> Iterator[LogEvent]:
-    """What others than the run wrote at the end of the logs, line by line; nothing where it had made all its steps."""
+def _made_all_steps(pieces: Sequence[Slice]) -> bool:
     at, of = position(pieces)
-    if at is not None and at == of:
-        return
+    return at is not None and at == of
+
+
+def _of_others(pieces: Sequence[Slice], run: LogRun) -> Iterator[LogEvent]:
+    """What others than the run wrote at the end of the logs, line by line."""
     for piece in pieces:
         said = list(of_others(piece))[-_MOST_BEHIND:]
         for at, (number, line) in enumerate(said):
@@ -127,10 +130,11 @@ def _groups(
     return sorted(groups.values(), key=lambda g: (not g.fatal, g.handled, g.event.number))
 
 
-def _event(group: _Group, literal: str, run: LogRun, outside: bool = False) -> LogEvent:
+def _event(group: _Group, literal: str, run: LogRun, all_steps: bool = False, outside: bool = False) -> LogEvent:
     raw, record = group.event, group.piece.record
     # Scripts say "done" behind a failure too.
-    end = record.last_word if run.incident.kind == "crashed" else record.done
+    crashed = run.incident.kind == "crashed"
+    end = record.last_word if crashed else max(record.done, record.last_sign if all_steps else 0)
     return LogEvent(
         **facts(literal, raw, group.exception, record.name),
         fatal=group.fatal,
@@ -138,6 +142,7 @@ def _event(group: _Group, literal: str, run: LogRun, outside: bool = False) -> L
         ranks=tuple(group.ranks),
         finished=raw.number < end <= group.piece.last,
         outlived=_had_ended(group),
+        after_done=group.piece.first <= record.last_sign <= record.done < raw.number,
         outside=outside,
         run=run,
     )

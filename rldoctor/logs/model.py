@@ -210,7 +210,8 @@ class LogEvent:
     front of the exception; they are empty for all but the first occurrences of a frequent line. ``fatal`` tells
     whether the line belongs to a failure that ended something. ``count`` and ``ranks`` say how often and on which
     ranks a line that differs in numbers only was seen. ``finished`` says that the log tells of a good end after it,
-    ``outlived`` that the trainer had said its last words before it, ``outside`` that others than the run wrote it
+    ``outlived`` that the trainer had said its last words before it, ``after_done`` that anything of the run had said
+    so, ``outside`` that others than the run wrote it
     when the run was over (its ``literal`` is then the whole line)."""
 
     literal: str
@@ -229,6 +230,7 @@ class LogEvent:
     ranks: tuple[str, ...] = ()
     finished: bool = False
     outlived: bool = False
+    after_done: bool = False
     outside: bool = False
     run: LogRun = field(repr=False)
 

@@ -75,6 +75,8 @@ PLACES: tuple[Reveal, ...] = (
     _node(" reason set to: ", r"\bnode ([\w.-]+) reason set to: (?:Prolog|Epilog|Not responding|Kill task failed)"),
     _node(": this job is ", r"Caught signal SIG\w+ on ([\w.-]+): this job is "),
     _node("slurmstepd-", r"^slurmstepd-([\w.-]+): error: "),
+    _node("Broadcast message from ", r"^Broadcast message from \S+@([\w.-]+)"),
+    _node("] started on <", r"\] started on <(?:\d+\*)?([\w.-]+)>"),
     _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
     _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
     _node("BatchHost=", r"\bBatchHost=([\w.-]+)"),

@@ -15,7 +15,7 @@ from rldoctor.logs.table import Use
 # Ray and futures raise these around what failed elsewhere; the exception within says more.
 CARRIER = re.compile(r"(?:RayTaskError|RemoteTraceback|RayActorError|ActorDiedError)(?:\(\w+\))?$")
 # What of an event only the verdict on its run tells.
-_LATER = frozenset(("run", "incident", "versions", "fatal", "count", "ranks", "finished", "outlived"))
+_LATER = frozenset(("run", "incident", "versions", "fatal", "count", "ranks", "finished", "outlived", "after_done"))
 
 
 class _NotJudgedError(Exception):

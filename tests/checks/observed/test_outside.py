@@ -44,6 +44,10 @@ from rldoctor_checks.observed.outside import ended
         ("Connection to gpu-n03 closed by remote host.", Why.MACHINE),
         ("Cluster grpo-7 was terminated by ada", Why.ASKED),
         ("Runtime disconnected", Why.ASKED),
+        ("The system will power off now!", Why.MACHINE),
+        ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
+        # A cloud's journal says in its last column what happened.
+        ("operation-17 compute.instances.preempted  zones/a/a3-2  DONE  Instance was preempted.", Why.PREEMPTED),
     ],
 )
 def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
@@ -97,9 +101,13 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "Nov 20 21:14:02 gpu01 systemd[1]: Stopping fwupd.service - Firmware update daemon...",
         "anacron: Job `cron.daily' terminated",
         "Idle node cpu-3 terminated",
+        "apptainer instance stopped: grpo",
+        "Nov 20 21:14:02 gpu01 kernel: mlx5_core 0000:ab:00.0 ens9f1: Link down",
+        "The system will power off at Wed 2026-11-18 10:22:11 UTC!",
         # Who reports a run.
         "The job was not killed by OOM (checked dmesg).",
         "The node does not go down, GPUs are at 100%.",
+        "I restarted the machine and it happens again.",
         "We run on a cluster with spot instances; none was preempted.",
         "host memory is fine, no OOM in dmesg, and no node went down",
         "PS: our cluster has a 24h time limit, but the job stopped after 3 hours",

@@ -49,6 +49,17 @@ def test_slurm_ends_the_steps_of_servers_behind_a_run_that_came_to_its_end() -> 
     assert findings(check, HEALTHY + killed + CANCELLED + "srun: error: n7: task 0: Killed\n") == []
 
 
+def test_who_cancelled_a_step_is_told_before_that_it_was_aborted() -> None:
+    aborted = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    assert "the job 88 was cancelled on n7" in finding(check, STEPS + aborted + CANCELLED).message
+
+
+@pytest.mark.parametrize("said", ["Terminated\n", CANCELLED])
+def test_a_signal_that_nobody_explains_behind_a_run_that_said_it_was_done(said: str) -> None:
+    assert findings(check, f"{STEPS}Training complete!\n{said}") == []
+    assert findings(check, f"Data: all done\n{STEPS}{said}") != []
+
+
 LSF = """\
 Sender: LSF System <lsfadmin@h12>
 Job was executed on host(s) <4*h12>, in queue <gpu>, as user <u> in cluster <c> at Tue Oct  6 10:02:00 2026
@@ -419,6 +430,12 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("Job Status: TASK_LOST", "taken out of service"),
         ('{"EventStatus": "Scheduled", "EventType": "Preempt"}', "took it, or a machine of it, away"),
         ("failed       37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "Grid Engine ended the job at a limit"),
+        ("Thu Nov 12 15:49:02: Unknown; unable to reach the execution host;", "LSF could not reach the machine"),
+        ("Task's current input in-w7A:1731 hit its timeout of 86400s", "Modal ended the function at its time limit"),
+        (
+            'spot: {"action": "terminate", "time": "2026-11-18T10:24:11Z"}',
+            "took the spot instance away (terminate, at 2026-11-18T10:24:11Z)",
+        ),
         ("    Exit_status = 271", "PBS ended the job by SIGTERM"),
         ("Exit_status=-29 resources_used.cput=3", "PBS ended the job at its time limit"),
         (
@@ -626,6 +643,7 @@ def test_the_actor_of_a_node_that_is_gone() -> None:
 def test_a_job_that_was_evicted_and_ran_again_is_no_finding() -> None:
     evicted = "004 (31.000.000) 2026-11-20 10:11:12 Job was evicted.\n"
     assert findings(check, evicted + HEALTHY) == []
+    assert findings(check, f"{evicted}{STEPS}100%|######| 60/60 [19:00<00:00, 19.81s/it]\n") == []
 
 
 def test_an_exception_that_does_not_end_a_job_of_flux() -> None:
@@ -663,6 +681,7 @@ QUESTIONS = (
     "Prompt: why does my job die (exit code 137)?",
     "why did it crash with exit code 139?",
     "Question: what does 'Killed (exit code 137)' mean?",
+    "Prompt: the pod was evicted (exit code 137)?",
     "User: How do I restart a pod that was OOMKilled with exit code 137?",
 )
 

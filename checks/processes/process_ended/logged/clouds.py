@@ -32,6 +32,16 @@ check.signature(
     silent=True,
     url=_SAGEMAKER,
 )
+# What an instance of EC2 is told of itself, and who watches for it writes down.
+check.signature(
+    *(f'"action":{gap}"{action}",{gap}"time":' for action in ("terminate", "stop", "hibernate") for gap in ("", " ")),
+    pattern=r"\"action\": ?\"(?P<how>\w+)\", ?\"time\": ?\"(?P<time>\d[\w:.-]+)\"",
+    when=cut_short,
+    says="EC2 took the spot instance away ({how}, at {time}): nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or use machines that are not taken back")),
+    silent=True,
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html",
+)
 # Exceptions that a service raises in the job's own process.
 check.signature(
     "AirflowTaskTimeout",
@@ -40,6 +50,13 @@ check.signature(
     says="whoever runs the job ended it at a time limit: {error}",
     fixes=(RESUME, Fix(title="or give the job longer (Airflow: execution_timeout, Modal: timeout)")),
     url="https://airflow.apache.org/docs/apache-airflow/stable/core-concepts/tasks.html#timeouts",
+)
+_ended(
+    " hit its timeout of ",
+    pattern=r"current input \S+ hit its timeout of (?P<limit>\d+) ?s",
+    says="Modal ended the function at its time limit of {limit} s: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or give the function longer (timeout=)")),
+    url="https://modal.com/docs/guide/timeouts",
 )
 check.signature(
     "InsufficientInstanceCapacity",

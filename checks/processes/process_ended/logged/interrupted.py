@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import cut_short
+from ....observed.endings import cut_short, was_at_work
 from .. import check
 from ..fixes import RESUME
 
@@ -52,7 +52,7 @@ check.signature(
     pattern=r"(?m)^(?:.{0,200}: line \d+:\s+\d+ )?(?P<signal>Terminated|Hangup)(?:$|\s{2,})"
     r"|^srun: error: (?P<node>\S+): tasks? \S+: (?P<signal_2>Terminated|Hangup)"
     r"|^timeout: sending signal (?P<signal_3>\w+) to command",
-    when=cut_short,
+    when=was_at_work,
     says="a signal ended the run[[ on {node}]] ({signal}): a scheduler, a person, a script or a closed session sent it",
     fixes=(
         Fix(title="where a terminal closed, start it so that it outlives it (nohup, tmux, a batch job)"),

@@ -59,6 +59,12 @@ _ended(
     url=_LSF,
 )
 _ended(
+    "unable to reach the execution host",
+    says="LSF could not reach the machine on which the job ran: it, its daemon or its network is gone",
+    fixes=(RESUME, Fix(title="see what ails that host", commands=("bhosts -l HOST", "bhist -l JOB"))),
+    url=_LSF,
+)
+_ended(
     "> requested by user or administrator <",
     pattern=r"Signal <(?P<signal>\w+)> requested by user or administrator <(?P<who>[^>]{1,80})>",
     says="LSF ended the job: {who} sent it {signal}",

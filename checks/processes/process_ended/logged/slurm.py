@@ -132,6 +132,7 @@ check.signature(
     fixes=(Fix(title="see which", commands=("sacct -j JOB --format=JobID,State,ExitCode,Elapsed,Timelimit",)), RESUME),
     role=Role.CASCADE,
     silent=True,
+    general=True,
     url=_CANCELLED,
 )
 check.signature(
