@@ -23,7 +23,7 @@ from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.tables import CLUSTERS
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.schedulers import compose, kubernetes, lsf, pbs, skypilot, slurm
+from rldoctor.launch.schedulers import compose, dstack, kubernetes, lsf, pbs, skypilot, slurm
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
@@ -167,6 +167,11 @@ def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch
     for inner, variables in services:
         yield from _shell(inner, reader, {**variables, **reader.filling}, -1, "", 0)
     if services:
+        return
+    task = dstack.script(tree) if kind != "toml" else None
+    if task is not None:
+        reader.shared.update(dstack.settings(tree))
+        yield from _shell(task, reader, {**dstack.variables(tree), **reader.filling}, -1, "", 0)
         return
     script = tree.get("run")
     if isinstance(script, str) and "\n" in script:

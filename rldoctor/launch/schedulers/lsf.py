@@ -22,11 +22,13 @@ def directives(source: Source) -> dict[str, Setting]:
     for line, words in batch.directives(source, "#BSUB"):
         first = first or line
         option, value = (words[0][:2], words[0][2:] or " ".join(words[1:])) if words else ("", "")
-        if words and words[0] == "-gpu":
-            option, value = "-gpu", " ".join(words[1:])
+        if words and words[0] in ("-gpu", "-nnodes"):
+            option, value = words[0], " ".join(words[1:])
         place = Setting(file=source.file, line=line, key=f"#BSUB {option}", raw=f"{option} {value}")
         if option == "-n" and value.isdecimal():
             found["scheduler.tasks"] = replace(place, value=int(value))
+        elif option == "-nnodes" and value.isdecimal():
+            found["scheduler.nodes"] = replace(place, value=int(value))
         elif option == "-R" and (span := _SPAN.search(value)) is not None:
             name = "tasks_per_node" if span[1] == "ptile" else "nodes"
             found[f"scheduler.{name}"] = replace(place, value=int(span[2]))

@@ -45,6 +45,7 @@ def test_what_pbs_is_asked_for(lines: str, expected: dict[str, Any], tmp_path: P
         ('-n 16 -R "x"\n-R "rusage[mem=64G] span[hosts=1]"\n-gpu num=8/host', {"nodes": 1, "gpus_per_node": 8}),
         ('-n 8\n-R "span[hosts=1]"\n-gpu "num=1/task"', {"nodes": 1, "gpus_per_node": 8, "gpus": 8}),
         ('-n 4\n-gpu "num=2/task:j_exclusive=yes"', {"nodes": None, "gpus_per_task": 2, "gpus": 8}),
+        ("-nnodes 2\n-gpu num=8", {"nodes": 2, "gpus_per_node": 8, "gpus": 16}),
         ("-J name\n-W 24:00", {"nodes": None, "gpus": None, "name": "lsf"}),
     ],
 )
