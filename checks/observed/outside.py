@@ -110,7 +110,8 @@ _LAST_COLUMN = re.compile(r" {2,}(\S+(?: \S+){2,12}\.)$")
 # What a run does with its rollouts, or their tools; a job may be named after them: grpo-rollout. Its own are numbered.
 _ALONE = r"(?!\w|[/-](?!\d+\b))"
 _OF_A_TOOL = re.compile(
-    r"(?<![\w./-])(?:rollouts?(?! (?:node|host|machine|pod))|sandbox\w*|reward\w*|trajector\w+|episodes?"
+    r"(?<![\w./-])(?:rollouts?(?! (?:node|host|machine|pod))|code[-_ ]exec\w*|sandbox\w*|reward\w*"
+    r"|trajector\w+|episodes?"
     rf"|env(?:ironment)?s?|(?:\w+_)?weights?|refit|generation|tools?|eval(?:uation)?s?){_ALONE}"
     r"|\bswe(?:[-_]?bench)?[-_]",
     re.IGNORECASE,
@@ -128,7 +129,7 @@ _OF_THE_RUN = re.compile(
 # Lines in which a subject and a verb tell of no end.
 _OTHERWISE = re.compile(
     # Advice, a policy, what may come, who asks.
-    r"\b(?:if|when|whenever|unless|until|in case|may|might|would|should|never|false|simulat\w+|echo)\b"
+    r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|never|false|simulat\w+|echo)(?![\w-])"
     r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
     # Nodes that nobody uses.

@@ -56,7 +56,7 @@ _POD = re.compile(r"^\s*(?P<job>[\w.-]+)\s+\d+/\d+\s+(?P<state>[A-Z]\w{5,40})\s+
 # exit code with its signal, or nothing where the state is of several words.
 _EVENT = re.compile(r"(?:^|\s)(?:Normal|Warning)\s+(?P<state>[A-Z][a-z]+(?:[A-Z][A-Za-z]*)*)\s+(?:\d|<|\w+/)")
 _ROW = re.compile(
-    r"^\s*(?P<job>\d+)(?:[_+]\d+)?(?:\.\w+)?[\s|]+(?:[^\s|]+[\s|]+){0,16}?"
+    r"^\s*(?P<job>[1-9]\d*)(?:[_+]\d+)?(?:\.\w+)?[\s|]+(?:[^\s|]+[\s|]+){0,16}?"
     r"(?:(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?[\s|]+\d+:\d+\b|(?P<state_2>[A-Z]{2,12}(?:_[A-Z]{2,12}){1,4})\s*$"
     r"|\((?P<state_3>[A-Z]\w+)\)\s*$)"
 )

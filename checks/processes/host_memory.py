@@ -80,8 +80,8 @@ check.signature(
     "killed due to memory pressure (OOM)",
     "which exceeds the memory usage threshold of ",
     "System memory low at node with IP ",
-    # A summary that counts those that ended otherwise.
-    unless=(": 0 Workers (tasks / actors) killed due to memory",),
+    # A summary counts those that ended otherwise, too.
+    when=lambda case, event: event.search(r"(?<!\d)0 Workers \(tasks / actors\) killed due to memory") is None,
     details=(
         r"was (?P<used>[\d.]+\s?[GM]B)(?: used)? ?/ ?(?P<total>[\d.]+\s?[GM]B)",
         r"Used memory \((?P<used_2>[\d.]+[GM]B)\) / total capacity \((?P<total_2>[\d.]+[GM]B)\)",

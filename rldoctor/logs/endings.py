@@ -71,7 +71,10 @@ def ended(
     at, of = position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     node, attempt = node_and_attempt(pieces)
-    told_node, told_attempt = told_of(_said_freely(findings, found))
+    said = list(_said_freely(findings, found))
+    told_node, told_attempt = told_of(one.text if isinstance(one, Evidence) else one.line for one in said)
+    # A node's own daemon need not name the node.
+    told_node = told_node or next((one.origin.node for one in said if isinstance(one, LogEvent)), None)
     attempt = told_attempt if attempt is None else attempt
     incident = replace(incident, step=step, node=node or told_node, attempt=attempt)
     if incident.kind == "crashed":
@@ -116,16 +119,16 @@ def ended(
     return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
 
 
-def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterator[str]:
+def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterator[Evidence | LogEvent]:
     """The lines of the first error that no exception holds: whoever runs the job says in them what ended it."""
     first = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
     for item in found:
         if first is None or item.code != first.code or item.measured or item.declared:
             continue
         if item.event is None:
-            yield from (one.text for one in item.finding.evidence)
+            yield from item.finding.evidence
         elif item.event.exception is None:
-            yield item.event.line
+            yield item.event
 
 
 def _process(event: LogEvent) -> str | None:

@@ -45,6 +45,7 @@ from rldoctor_checks.observed.outside import ended
         ("Cluster grpo-7 was terminated by ada", Why.ASKED),
         ("Runtime disconnected", Why.ASKED),
         ("The system will power off now!", Why.MACHINE),
+        ("received spot interruption warning node=n-7 time-until-interruption=2m", Why.PREEMPTED),
         ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
         # A cloud's journal says in its last column what happened.
         ("operation-17 compute.instances.preempted  zones/a/a3-2  DONE  Instance was preempted.", Why.PREEMPTED),
@@ -76,6 +77,7 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "Runner stopped",
         "docker: Container redis-1 stopped",
         "docker: Container sandbox-3 stopped",
+        "docker run: container code-exec-71 killed (time limit 10 s)",
         "Deleting pod judge-7: scaled to 0",
         "Upload job aborted by user, keeping local files",
         "Trial 3 stopped: metric reached target",

@@ -166,3 +166,4 @@ def test_rays_summary_counts_what_it_killed_and_names_the_node() -> None:
         assert [one.code for one in found.findings] == ["RLD604"]
         assert found.incident is not None and found.incident.node == "192.0.2.7"
     assert triage_text(RAYLET.format("0")).findings == ()
+    assert triage_text("(raylet) 0 Workers (tasks / actors) killed due to memory pressure (OOM)\n").findings == ()
