@@ -165,8 +165,9 @@ class _Play:
         self.running.record("vocabulary", {"token_ids": ids, "engine": engine[1:], "trainer": trainer})
 
     def _score(self) -> list[Any]:
-        """Log-probabilities of fixed tokens, none of them from the prefix cache."""
+        """Log-probabilities of fixed tokens, some of them from the whole vocabulary, none from the prefix cache."""
         prompts = [self.running.prompt(SCORED_TOKENS, salt=200 + i) for i in range(SCORED)]
+        prompts.append(covering(self.running, self.longest))
         return [value for values in scored(self.running, prompts) for value in values[1:]]
 
     def _scores(self, new: dict[str, Any]) -> None:
