@@ -41,6 +41,8 @@ PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_pena
 # More than 32 bits are lost on the CPU (torch: at::mt19937 takes 32).
 SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 + (3 << 30), 0)
 SEEDED_TOKENS = 12
+# Requests without a seed beside those.
+UNSEEDED = 4
 # As many rows move as requests end so soon; their seeds are none of those.
 MOVED, SOONER, LATER_SEEDS = 3, 3, 1000
 BETWEEN = 48
@@ -53,7 +55,8 @@ MOST_LOGITS = 800_000_000
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
-    running.record("seeds", _seeded(running))
+    seeds, unseeded = _seeded(running)
+    running.record("seeds", seeds)
     running.record("siblings", _siblings(running))
     try:
         trainer = Trainer(running)
@@ -72,7 +75,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         drawn[name] = _once(running, prompt, asked, times * arguments["draws"])
         rows.append(_row(name, asked, {(): logits}, [(token,) for token in drawn[name]]))
         running.record("settings", rows)
-    running.record("pairs", _pairs(drawn["temperature 1"], distribution(logits, {})))
+    pairs = _pairs(drawn["temperature 1"], distribution(logits, {}))
+    running.record("pairs", [*pairs, _beside_seeds(trainer, running.prompt(PROMPT_TOKENS, salt=6), unseeded)])
     if running.steerable:
         rows += _paths(running, trainer, prompt, arguments["paths"])
     running.record("settings", rows)
@@ -309,24 +313,44 @@ def _room(running: RunningEngine, tokens: int) -> int:
     return int(min(running.options.get("max_num_batched_tokens") or 512, 512)) // tokens or 1
 
 
-def _seeded(running: RunningEngine) -> list[dict[str, Any]]:
-    """The same requests with seeds of their own three times: then in another order, at last beside one without. Others
-    that end sooner stand behind them the first time, and before them the second time, when rows move. In between come
-    as many others as a count of requests might tell apart. A fourth time they are preempted halfway, where the engine
-    does that when it is told to."""
+def _seeded(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[list[int]]]]:
+    """The same requests with seeds of their own several times: then in another order, and twice beside some without,
+    whose tokens are returned, too. Others that end sooner stand behind them the first time, and before them the second
+    time, when rows move. In between come as many others as a count of requests might tell apart. At last they are
+    preempted halfway, where the engine does that when it is told to."""
     prompt = running.prompt(PROMPT_TOKENS, salt=6)
     sooner = {f"sooner {n}": {"seed": LATER_SEEDS + n, "max_tokens": SOONER} for n in range(MOVED)}
     first = {f"seed {seed}": {"seed": seed} for seed in SEEDS}
     again = dict(reversed(first.items()))
-    rows = []
-    for batch, own in enumerate(({**first, **sooner}, {**sooner, **again}, {"none": {}, **again})):
+    none: dict[str, dict[str, Any]] = {f"none {n}": {} for n in range(UNSEEDED)}
+    beside = {**none, **again}
+    rows, unseeded = [], []
+    for batch, own in ((0, {**first, **sooner}), (1, {**sooner, **again}), (2, beside), (2, beside)):
         asked = {name: (prompt, {**SEEDED, **one}) for name, one in own.items()}
-        for row in _in_parts(running, asked):
+        reported = _in_parts(running, asked)
+        for row in reported:
             if row["request"] in first:
                 rows.append({"seed": row["seed"], "batch": batch, "token_ids": row["token_ids"]})
         if batch == 0:
             running.generate({f"between {n}": (prompt, {"max_tokens": 1}) for n in range(BETWEEN)})
-    return rows + _preempted(running, prompt)
+        if batch == 2:
+            unseeded.append([row["token_ids"] for row in reported if row["request"] in none])
+    return rows + _preempted(running, prompt), unseeded
+
+
+def _beside_seeds(trainer: Trainer, prompt: list[int], unseeded: Sequence[Sequence[Sequence[int]]]) -> dict[str, Any]:
+    """Whether requests without a seed drew the same twice, token by token to the first that differs: a row of
+    ``pairs``. The chance is the mean one of two draws, so that that of all together is theirs."""
+    pairs, equal, told = 0, 0, 0.0
+    for one, other in zip(*unseeded):  # noqa: B905 - Python 3.9
+        for token, second, logits in zip(one, other, trainer.logits_of(prompt, one)):  # noqa: B905
+            pairs += 1
+            told += math.log(float(distribution(logits, {"temperature": SHARPER}).double().square().sum()))
+            if token != second:
+                break
+            equal += 1
+    chance = math.exp(told / pairs) if pairs else 1.0
+    return {"name": "without a seed beside seeds", "pairs": max(pairs, 1), "equal": equal, "chance": chance}
 
 
 def _preempted(running: RunningEngine, prompt: list[int]) -> list[dict[str, Any]]:
