@@ -50,7 +50,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import release
 
-from ..observed.agreement import alone_is_wrong, in_batch
+from ..observed.agreement import alone_is_wrong, between, in_batch, noise_of, prompts_agree
 from ..observed.answers import require_own
 from ..observed.rollout import describe, records, require, runs
 from ..observed.traces import decided_by_chunks
@@ -183,6 +183,34 @@ def alone_and_among_others(case: Case) -> Iterator[Finding | Reach]:
                 ),
             )
         yield Reach(said)
+
+
+@check.observed(needs=["observations.agreement"])
+def in_a_crowd(case: Case) -> Iterator[Finding | Reach]:
+    """Every request of a larger batch against the trainer, who is right on those of smaller ones."""
+    require_own(case)
+    for job in runs(case, "agreement"):
+        rows, noise = records(job).get("crowd"), noise_of(job)
+        if not rows:
+            raise NotChecked("no larger batch was compared with the trainer")
+        fewer = [*require(job, "plain"), *records(job).get("cached", ())]
+        wrong = between(fewer, "engine", "trainer").beyond(noise) or in_batch(job).beyond or alone_is_wrong(job)
+        if wrong or not prompts_agree(job) or decided_by_chunks(case):
+            raise NotApplicable("engine and trainer differ in smaller batches already")
+        apart = between(rows, "engine", "trainer")
+        if apart.beyond(noise):
+            off = [row["request"] for row in rows if between([row], "engine", "trainer").largest > noise.largest]
+            yield check.finding(
+                f"{len(off) or 'some'} of {len(rows)} requests of one batch to {describe(job)} are answered otherwise "
+                "than the trainer would, and in smaller batches none is",
+                grade=Grade.OBSERVED,
+                evidence=(
+                    Evidence(text=f"in the larger batch: {apart}", source="agreement probe"),
+                    *([Evidence(text=f"requests: {', '.join(off[:8])}", source="agreement probe")] if off else []),
+                ),
+                fixes=(Fix(title="another attention backend or another release of vLLM"),),
+            )
+        yield Reach(f"all {len(rows)} requests of one batch: {apart}")
 
 
 # ``override_envs_for_invariance``, 0.12.0 on.

@@ -61,6 +61,17 @@ def test_what_agrees_passes_and_says_how_far() -> None:
     assert not findings(logprobs.check, case) and not findings(batch_dependent.check, case)
 
 
+def test_a_row_of_a_larger_batch_alone() -> None:
+    crowd = [{**row(), "request": f"crowd {number}"} for number in range(48)]
+    assert not findings(batch_dependent.check, reported(crowd=crowd))
+    crowd[-1] = {**row(engine=-4.0), "request": "crowd 47"}
+    (finding,) = findings(batch_dependent.check, reported(crowd=crowd))
+    assert "1 of 48 requests of one batch" in finding.message and finding.evidence[1].text == "requests: crowd 47"
+    # What is wrong in smaller batches already is no matter of this one.
+    assert not findings(batch_dependent.check, reported(crowd=crowd, plain=[row(engine=-2.4)]))
+    assert not findings(batch_dependent.check, reported(crowd=crowd, cached=[row(engine=-2.4)]))
+
+
 def test_an_engine_that_computes_otherwise_than_transformers() -> None:
     (finding,) = findings(logprob_mismatch.check, reported(plain=[row(trainer=-2.3)]))
     assert "0.3 apart on average" in finding.message and finding.grade is Grade.OBSERVED

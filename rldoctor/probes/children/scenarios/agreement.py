@@ -14,7 +14,7 @@ each tensor of the model by how much the trainer's log-probabilities move where 
 ``steered`` (``parameters`` that change what is drawn, and rows with ``engine`` and the ``trainer`` without them),
 ``read`` (the same of the heated requests' tokens where they are prompts), ``greedy`` (the same request ``alone`` and
 ``batched``: ``token_ids``, ``logprobs``, ``margins`` to the second best token; of the former's tokens also what the
-``trainer`` gives), ``reach``."""
+``trainer`` gives), ``crowd`` (rows of a larger batch, with ``engine`` and ``trainer``), ``reach``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ SHORTEST, COMPLETIONS = 16, 2
 BARE = 3
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
+# More than that, as a rollout has them: so many short requests, each of so many tokens.
+CROWD, CROWD_PROMPT, CROWD_TOKENS = 48, 48, 8
 # So many tokens are lifted so far, and what came before is penalised.
 STEERED, STEERING = 8, {"logit_bias": 3.0, "repetition_penalty": 1.3}
 # By what part a tensor is off when the power of the comparison is measured, and on how many tokens of how many of the
@@ -47,11 +49,13 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     heated = _heated(running, arguments, trainer)
     steered = _steered(running, trainer)
     greedy = _greedy(running, arguments, trainer)
-    tokens = [len(row["token_ids"]) for row in (*plain, *cached, *heated, *steered, greedy["alone"], greedy["batched"])]
+    crowd = _crowd(running, trainer)
+    judged = (*plain, *cached, *heated, *steered, greedy["alone"], greedy["batched"], *crowd)
+    tokens = [len(row["token_ids"]) for row in judged]
     running.record(
         "reach",
         {
-            "requests": len(plain) + len(cached) + len(heated) + len(steered) + 1 + BATCH,
+            "requests": len(plain) + len(cached) + len(heated) + len(steered) + 1 + BATCH + len(crowd),
             "compared_tokens": sum(tokens) + covered,
             "longest": max(row["prompt_tokens"] + len(row["token_ids"]) for row in plain),
             "ranks": 1,
@@ -239,6 +243,24 @@ def _greedy(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
         alone["trainer"] = trainer.log_probabilities(prompts[place], alone["token_ids"])[0]
     running.record("greedy", {**reported, "batch": BATCH})
     return reported
+
+
+def _crowd(running: RunningEngine, trainer: Trainer | None) -> list[dict[str, Any]]:
+    """Every row of a batch is looked at, the last ones, too."""
+    if trainer is None or running.made["weights"] == "own":
+        return []
+    lengths = _lengths(max(min(CROWD_PROMPT, running.limit - CROWD_TOKENS), SHORTEST), CROWD)
+    prompts = {f"crowd {i}": running.prompt(length, salt=140 + i) for i, length in enumerate(lengths)}
+    given = {"temperature": 1.0, "max_tokens": CROWD_TOKENS, "logprobs": 0, "ignore_eos": True}
+    rows = [
+        {
+            **_row(row, len(prompts[row["request"]])),
+            "trainer": trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0],
+        }
+        for row in running.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    ]
+    running.record("crowd", rows)
+    return rows
 
 
 def _judged(running: RunningEngine, prompts: list[list[int]], given: dict[str, Any]) -> list[dict[str, Any]]:
