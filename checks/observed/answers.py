@@ -95,6 +95,12 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
     return found
 
 
+def no_stop_tokens(case: Case) -> bool:
+    """Whether stop tokens are found not to stop as requests ask for."""
+    jobs = case.observations.get("answers", {}).values()
+    return any("rows" in records(job) and "stop_token_ids" in not_applied(job) for job in jobs)
+
+
 def _went_on(job: Job, wrong: Collection[Row]) -> bool:
     """Whether some drawn answers, and not all, have passed a stop that was no longer held back: draws that went astray,
     as no greedy answer can."""

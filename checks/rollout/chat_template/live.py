@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotChecked, Reach, Severity, cite
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, NotChecked, Reach, Severity, cite
 
 from ...exceptions import root_of
-from ...observed.answers import require_own, require_true_ends
+from ...observed.answers import no_stop_tokens, require_own, require_true_ends
 from ...observed.rollout import Job, describe, records, require, runs
 from . import MEND, URL, asks_for_template, check, templates
 
@@ -128,6 +128,9 @@ def ends_of_completions(case: Case) -> Iterator[Finding | Reach]:
                     fixes=(Fix(title="keep the token ids as the engine gives them, and another release of vLLM"),),
                 )
             elif reported["finish_reason"] != "stop":
+                # Other ends than the first are stop tokens to the engine.
+                if name != "eos" and no_stop_tokens(case):
+                    raise NotApplicable("stop_token_ids are not applied as they are asked for (RLD219)")
                 yield _runs_on(case, job, reported, what)
             else:
                 yield Reach(f"stops at {what} ({reported['token']}) and keeps it")

@@ -106,6 +106,13 @@ def test_an_engine_that_runs_on_past_an_end_of_generation_config() -> None:
     assert finding.fixes[0].title == "stop there: a stop token of sampling"
     stops = {**other, "token_ids": [3], "finish_reason": "stop"}
     assert not findings(chat_template.check, reported({}, ends={"eos": STOPS, "other": stops}))
+    # One that ignores the stop tokens of requests, too, is told of as that (RLD219).
+    ignored = reported({}, ends={"eos": STOPS, "other": other})
+    expected = {"token_ids": [3], "finish_reason": "stop"}
+    row = {"about": "stop_token_ids", "asked": [3], "expected": expected, "got": {"token_ids": [3] * 4}}
+    job = {"ended": "done", "records": {"rows": [row], "surplus": 0}}
+    ignored = replace(ignored, observations={**ignored.observations, "answers": {"run": job}})
+    assert not findings(chat_template.check, ignored)
 
 
 def test_an_engine_that_runs_on_past_the_end_of_a_turn() -> None:
