@@ -1535,3 +1535,14 @@ def grammars_a_step_late(llm: Any) -> None:
         return moved
 
     changes.put(StructuredOutputManager, "grammar_bitmask", late)
+
+
+def seeds_reset_all(llm: Any) -> None:
+    """A request with a seed sets that of all random numbers: others draw beside it what they drew before."""
+
+    def reset(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        for generator in list(generators.values())[:1]:
+            torch.manual_seed(generator.initial_seed())
+        return draw(logits, generators, k, p)
+
+    _drawn_otherwise(llm, reset)

@@ -1181,3 +1181,13 @@ def keys_off_in_the_second_chunk(llm: Any) -> None:
         return at
 
     _keys(llm, last)
+
+
+def last_row_of_large_batches_reads_anothers_block(llm: Any) -> None:
+    """In steps of more than 16 requests the last one reads the first block of the one before it."""
+
+    def wrong(metadata: Any) -> None:
+        if metadata is not None and len(metadata.seq_lens) > 16:
+            metadata.block_table[-1, 0] = metadata.block_table[-2, 0]
+
+    _tables_of_blocks(llm, wrong)

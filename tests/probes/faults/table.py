@@ -1076,6 +1076,19 @@ FAULTS = (
     ),
     Fault("answers:one_end_per_step", "of requests that end in one step only the first does", ("RLD219",), ANSWERS),
     Fault("texts:last_piece_twice", "texts that end at their length have their last piece twice", ("RLD404",), ANSWERS),
+    Fault("sampling:seeds_reset_all", "who has a seed resets the random numbers of all", ("RLD311",), DRAWS),
+    Fault(
+        "weights:last_row_of_the_head_in_the_first_alone",
+        "the last row of the head keeps the first update's values",
+        ("RLD402",),
+        ("weights",),
+    ),
+    Fault(
+        "small:last_row_of_large_batches_reads_anothers_block",
+        "the last of more than 16 requests reads another's block",
+        ("RLD405",),
+        ("agreement",),
+    ),
 )
 
 

@@ -580,3 +580,19 @@ def rotary_layout_of_another_format(llm: Any) -> None:
         return heads.transpose(1, 2).reshape(tensor.shape).contiguous()
 
     _tensor(llm, "layers.1.self_attn.k_proj.weight", turned)
+
+
+def last_row_of_the_head_in_the_first_alone(llm: Any) -> None:
+    """The last row of the head is the first update's in all later ones."""
+    last = model_of(llm).config.vocab_size - 1
+    first: list[Any] = []
+
+    def kept(tensor: Any) -> Any:
+        if len(tensor) <= last:  # sent to be refused
+            return tensor
+        first[:] = first or [tensor[last].clone()]
+        tensor = tensor.clone()
+        tensor[last] = first[0]
+        return tensor
+
+    _tensor(llm, "lm_head.weight", kept)
