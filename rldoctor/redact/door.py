@@ -21,6 +21,7 @@ _ASSIGNMENT = expression(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
 _OPTION = expression(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
 _PARTS = expression(r"[:/]")
 _COOKIES = expression(r"(?:^|;[ \t]{0,4})[\w.-]{1,64}=\"?([^\s;,=\"]{8,4096})")
+_OF_A_HEADER = expression(r"(?i:response|\w{0,16}(?:signature|token|key|mac))=\"?([^\s\",;]{8,4096})")
 _KEY_LINE = expression(r"[A-Za-z0-9+/]{32,}={0,2}")
 # The next word of a command is a header, or a name and a password.
 _HEADER_OPTIONS = frozenset(("-H", "--header"))
@@ -232,6 +233,9 @@ def _learned(value: str, found: Iterable[Span]) -> list[Span]:
         if "cookie" in span.name.lower():  # one of them may stand alone
             for cookie in _COOKIES.findall(held):
                 memory.remember(span.name, cookie)
+        if "authorization" in span.name.lower():  # what it has beside the names of who asks
+            for proof in _OF_A_HEADER.findall(held):
+                memory.remember(span.name, proof)
         if span.name == "credentials":
             _, colon, password = held.partition(":")
             if colon:

@@ -171,6 +171,7 @@ _TOLD_TO_ALL = expression(
     r"(?:(?i:sha\d{1,3}|md5)[:=-]|\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w{1,16})\s{1,4})[A-Za-z0-9+/]{0,128}\Z"
     r"|\b(?i:etag)[\"']?[:=][ \t]?(?:W/)?\\{0,4}[\"']?(?:\w{1,16}-)?\Z"
     r"|\b(?:chatcmpl|cmpl|req|resp|msg|call|toolu)[-_]\Z|[-_](?i:id)[\"']?[:=][ \t]?[\"']?(?:[a-z]{1,15}_)?\Z"
+    r"|\bID[ ]\((?:for example|e\.g\.),?[ ][`\"']?(?:[a-z]{1,15}_)?\Z"
 )
 # An image or a document within a text; a picture may be as long as a log.
 _MEDIA = expression(

@@ -144,6 +144,8 @@ _LIKELY = tuple(
         r"(?:^[ \t>$+]{0,4}|(?<=[\"'])|(?<=\\n))(?:\w{1,16}[ ])?(?:AUTH|LOGIN)[ ](?:[\w.-]{1,40}[ ])?"
         rf"{_QUOTE}{_VALUE}{_QUOTE}(?=[ ]{{0,80}}$|[\"'][,\]}}])",
         rf"\blog[ ]?in[ ][\w.-]{{1,64}}@[\w.-]{{1,64}}[ ]{_VALUE}",
+        # The name of a cloud's access key, and the secret that belongs to it: ~/.passwd-s3fs
+        rf"\b(?:A[KS]IA|AKLT|AKTP|AKID|LTAI)\w{{8,60}}[:,/|][ ]?{_VALUE}",
         # ~/.pgpass
         r"(?<![^\s\"'`:])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",

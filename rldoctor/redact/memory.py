@@ -34,8 +34,8 @@ _NUMBERED = expression(r"[A-Za-z]+\d?(?:[._-]+[A-Za-z]*\d?)*")
 _BREAK = expression(
     r"[ \t\r│┃|]{0,64}(?:\\{0,2}\r?\n|\\{1,4}n)(?:\[[^\[\]\n]{1,40}\]:? |\([^()\n]{1,80}\) )?[ \t│┃|]{0,256}"
 )
-# What may stand behind a text that was cut off, or between it and the end of its line.
-_LINE_ENDS = expression(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z)")
+# What may stand behind a text that was cut off, or between it and the end of its line, or of what a report quotes.
+_LINE_ENDS = expression(r"[ \t\r\\.…\"']{0,64}(?:\n|\Z|”)")
 _LONGEST_BEFORE = 64
 # A user with so much of a password; code, addresses and names are no piece of a secret by their length alone.
 _LOGIN = expression(rf"[\w.-]{{1,64}}:[^\s/:@]{{{_PIECE}}}")
@@ -203,12 +203,13 @@ def _cut_off(text: str, places: list[int]) -> Iterator[Span]:
             continue
         backwards, length = found
         start = stop - len(text[stop - length : stop].lstrip())
-        before = text[max(0, start - _LONGEST_BEFORE) : start].rpartition("\n")[2]
+        before = text[max(0, start - _LONGEST_BEFORE) : start].rpartition("\n")[2].rpartition("“")[2]
         if not before.strip(_BEFORE) or _tells(text[start:stop]):
             first = start
             yield Span(start, stop, _known[backwards[::-1]])
 
 
 def _tells(piece: str) -> bool:
-    mixed = len(piece) >= _TELLING and any(map(str.isdigit, piece)) and any(map(str.isalpha, piece))
+    first = piece[:_LONGEST_BEFORE]
+    mixed = len(piece) >= _TELLING and any(map(str.isdigit, first)) and any(map(str.isalpha, first))
     return mixed or _LOGIN.match(piece) is not None

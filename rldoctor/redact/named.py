@@ -50,12 +50,13 @@ _BREAK = r"(?:(?:\\?\r?\n[ \t]{0,80}){1,3})"
 _OF_YAML = rf"(?:[!&][\w/.!-]{{0,64}}[ \t]{{1,4}}){{0,2}}(?:[|>][-+\d]{{0,2}}[ \t]{{0,8}}{_BREAK})?"
 # An annotation of Python before the value.
 _TYPE = (
-    r"(?:Optional\[)?(?:str(?:ing)?|String|&str|bytes|SecretStr|int|bool|float|Any)\]?(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
+    r"(?:Optional\[)?(?:str(?:ing)?|String|&str|bytes|SecretStr|int|bool|float|Any|TypeAlias)\]?"
+    r"(?:[ \t]{0,2}\|[ \t]{0,2}None)?"
 )
 # "name": | name (of what kind): | name= | name => | environ["NAME"] = | read name <<< | name [what stands there now]:
 _JOINED = expression(
     rf"(?P<closed>{_QUOTE})?{_COLOUR}?[ \t]{{0,8}}(?:\]|\}}(?==))?"
-    r"(?:[ \t](?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,60}\))(?=:))?[ \t]{0,8}"
+    r"(?:[ \t](?:\[[^\[\]\n]{0,40}\]|\((?!bool\b)[^()\n]{0,60}\))(?=:))?[ \t]{0,8}"
     rf"{_COLOUR}?(?:=>|<<<|[:?]=|\n[ \t]{{0,40}}:(?=[ \t])|(?:(?::[ \t]{{0,4}}|(?<=[ \t])){_TYPE}[ \t]{{0,4}})?==?"
     rf"|!=(?=[ ]?{_QUOTE})|<-(?=[ \t])|%3[AD]|\\u003[ad]"
     rf"|[\uff1a\uff1d]|:(?![/:?]|\+[^{{}}\n]{{0,80}}\}}|@[\w.-]{{1,64}}[/:]|[-+=][\"'`<${{]))[ \t]{{0,40}}{_COLOUR}?"
@@ -70,10 +71,11 @@ _BEHIND_ONE = expression(r"(?:[^=,()\[\]{}\"'\n\\]|[(\[{][^()\[\]{}\n]{0,400}[)\
 # "--name", "value" | ("NAME", "value")
 _LISTED = expression(rf"{_QUOTE}(?:[ \t]{{0,8}},\s{{0,40}}|,?\):[ \t]{{0,8}})(?=[bB]?{_QUOTE})")
 # What a module lists of its own: "CredentialsError", "TokenFileError"
-_CLASS = expression(r"(?:[A-Z][a-z]+){2,8}")
+_CLASS = expression(r"[A-Z]{0,5}(?:[A-Z][a-z]+){2,8}")
 # "project_id", "api_key_id", "model_name": what a program calls things.
 _IDENTIFIER = expression(r"[a-z]{2,24}(?:_[a-z]{2,24}){1,8}")
-_ITEM_BEFORE = expression(r"(?:[\"'][A-Za-z]\w{0,60}[\"'],|[\[({]|,)\s{0,40}[\"']\Z")
+_A_WORD = expression(r"[a-z]{2,15}|[A-Z][A-Za-z]{1,14}|[A-Z]{2,15}(?: [A-Z]{2,15}){1,3}")
+_ITEM_BEFORE = expression(r"(?:[\"'`][A-Za-z][\w ]{0,60}[\"'`],|[\[({]|,)\s{0,40}b?[\"'`](?:\w{1,12} )?\Z")
 # [--name, value] as YAML writes a list in one line.
 _IN_FLOW = expression(r"[ \t]{0,4},[ \t]{1,4}(?=[^\s,\"'\[\]{}-][^\s,\"'\[\]{}]{0,511}[ \t]{0,4}[,\]])")
 _A_FLOW_BEGINS = expression(r"\[[^\[\]\n]{0,400}\Z")
@@ -178,7 +180,7 @@ _PIECES = expression(r"[A-Za-z]+|\d+")
 # What loosely follows the name of somebody's variable.
 _MIXED = expression(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9_-]{20,512}")
 # name = <<END\nvalue\nEND
-_HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\0]{1,4096}?)\s{1,80}(?P=end)\b")
+_HEREDOC = expression(r"<<[-~]?[\"']?(?P<end>\w{1,40})[\"']?\s{1,80}(?P<value>[^\s\0][^\0]{0,4095}?)\s(?P=end)\b")
 # What a call, an alternative, a collection or OpenTelemetry's Str(value) holds; a shell's substitution also without
 # quotes.
 _HELD = expression(r"(?<=[\"'`:=] |.[\"'`]|r\()[^\s\"'`(){}<>,;]{8,512}")
@@ -201,7 +203,10 @@ _LOOSE = expression(
     rf"(?:[:,]?[ \t]{{1,4}}\(?|:[ \t]{{0,4}}{_BREAK}))"
 )
 _NEXT_WORD = expression(r"[ \t]{1,4}(?=\S)")
-_SENTENCE = expression(rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|(?:was|with)[ \t]|\()")
+_SENTENCE = expression(
+    rf"(?:[ \t][\w'-]{{1,15}},?){{1,12}}?[ \t](?:got[ \t](?={_QUOTE})|for[ \t](?=[0-9A-Fa-f]{{32,64}}\b)"
+    r"|(?:was|with)[ \t]|\()"
+)
 # What it is the pass of: the second pass, the keystore pass
 _OF = expression(r"(?<![\w.-])(\d{0,3}[A-Za-z]{2,16}|\d{1,3}) \Z")
 # A word that says of an option what it is, as another word behind it shows: --api-key is ignored
@@ -264,7 +269,7 @@ _EXPRESSION = expression(r"[A-Za-z_][\w.]*[\[(]")
 # What a shell takes where the variable is not set.
 _FALLBACK = expression(r"\$\{\w{1,64}:?[-=+](?!\})")
 # A word of a sentence, and the next.
-_WORDS = expression(r"[a-z]{1,15} (?:a|[a-z]{2,15})\b")
+_WORDS = expression(r"[A-Za-z][a-z]{0,14} (?:a|[a-z]{2,15})\b")
 # Where lines were joined, the key of the next.
 _KEY = expression(r"(?:(?:secret)?Name|name|value|key):")
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
@@ -437,9 +442,8 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         held = "" if span is None else text[span.start : span.end]
         of_names = _is_a_name(held) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(held))
-        one_of_many = (
-            not option and _IDENTIFIER.fullmatch(held) and _ITEM_BEFORE.search(text, max(0, begin - 80), begin)
-        )
+        of_many = _IDENTIFIER.fullmatch(held) or (not is_password(name) and _A_WORD.fullmatch(held))
+        one_of_many = not option and of_many and _ITEM_BEFORE.search(text, max(0, begin - 80), begin)
         return None if of_names or one_of_many else span
     if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
         return _after_a_name(text, flow.end(), name, closed=True, joint=",")

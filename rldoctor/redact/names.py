@@ -129,7 +129,7 @@ _PASSES = _set(
     "fusion fuse pattern matcher graph compile compiler compilation optimization quant pm train eval test sequence"
 )
 # What compilers call a pass, a type, a call.
-_OF_A_COMPILER = expression(r"[A-Z]\w*Pass|[\w.]+\(.*|.*\.py", re.DOTALL)
+_OF_A_COMPILER = expression(r"[A-Z]\w{0,80}Pass|[\w.]\(|\.py")
 # How many of several came through: PASS=12, pass: 12 of 13 tests.
 _COUNT = expression(r"\d{1,3}(?:[ ]?(?:/|of\b|out\b|tests?\b)[^\n]*)?")
 # Digits that people type.
@@ -148,7 +148,8 @@ _HARMLESS = expression(
     re.IGNORECASE,
 )
 _NOTHING = expression(
-    r"|true|false|yes|no|none|null|undefined|(?:str|string|bytes|bool|int|float|any|object|secretstr|tl\.constexpr),?|lambda|the|an?"
+    r"|true|false|yes|no|none|null|undefined|lambda|the|an?"
+    r"|(?:str|string|bytes|bool|int|float|any|object|secretstr|tl\.constexpr),?(?:[ ](?:optional|or none))?"
     r"|empty|dummy|inherit|text|value|(?:env|file|fd):\S{1,200}"
     r"|[\[(]?(?:redacted|hidden|masked|filtered|unset)[\])]?|your[-_ ][a-z_ -]{1,40}"
     r"|[a-z][\w.-]{0,60}(?:\[[\w,-]{1,60}\])?(?:[=~!<>]=|[<>])\d[\w.*+!]{0,40}",  # a package and its release
@@ -158,13 +159,18 @@ _NOTHING = expression(
 # header of one.
 _REFERENCE = expression(
     r"(?:(?i:bearer|basic|token|bot)[ \t]{1,4})?"
-    r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+|\*+|\.{3,}|[xX]{3,}"
+    r"(?:\$\{?\w+(?::?[-?+])?\}?|\$\([^)]*\)|\{\{.*\}\}|\{[a-z_.]+\}|(?:<[^<>]*>\s*)+"
+    r"|(?:[A-Za-z]{1,8}[-_]){0,3}(?:\*+|\.{3,}|[xX]{3,})"
     r"|!(?:vault|secret|env|ENV|!(?:str|int|float|bool|binary|null)))"
     # Nothing but holes of a string.
     r"|(?:[A-Za-z]{1,16}[ ])?(?:[^\w{}]{0,8}\{(?:[A-Za-z_][\w.\[\]()]{0,80}(?:![rsa])?)?\}){1,8}[^\w{}]{0,8}"
 )
 # A token that a tokenizer writes: <|im_end|>, </s>, [PAD].
 _SPECIAL_TOKEN = expression(r"<\|?[^<>\s]*\|?>|\[/?[A-Z_]+\d*\]")
+# How a style shows tokens of a program: #f8f8f2
+_COLOUR = expression(r"#[0-9a-fA-F]{6}")
+# A key that a program makes of words and of what its variables hold: master_{name}
+_OF_HOLES = expression(r"(?:[A-Za-z_/:.-]{0,24}\{[A-Za-z_][\w.\[\]()]{0,80}(?:![rsa])?\}){1,8}[A-Za-z_/:.-]{0,24}")
 _DRAWN = expression(r"[A-Za-z0-9_+/=.~!@#$%^&*:-]{16,200}")
 _DIGEST = expression(r"(?:0x|sha\d+[:-])?[0-9a-f]{6,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # A part of a path that is a word.
@@ -240,9 +246,9 @@ def is_secret_option(name: str, value: str) -> bool:
     if _is_harmless(found, value) or _is_a_place(value):
         return False
     if not _ALWAYS.isdisjoint(found) or found == ["token"]:
-        return not _SPECIAL_TOKEN.fullmatch(value)
+        return not (_SPECIAL_TOKEN.fullmatch(value) or _COLOUR.fullmatch(value))
     if _opens(found) or (_OF_A_HEADER.match(name) and found[-1] in _PERHAPS):
-        return True
+        return not _OF_HOLES.fullmatch(value)
     if found[-1] in _PASS:
         return (
             _PASSES.isdisjoint(found)

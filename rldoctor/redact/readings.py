@@ -53,7 +53,9 @@ _FULL = range(60, 512)
 _TERMINALS = frozenset((72, 76, 80, 100, 120, 132, 160, 200))
 _FRAME = expression(r"[│┃][ \t]{0,4}$", re.MULTILINE)
 # What begins a line of its own.
-_BEGINS = expression(r"\s|[-+>#]{1,4} |[(\[│┃]|\d{4}-\d\d|export |[\w.-]{4,64}:\s|[A-Z][A-Z0-9_]{3,64}=[\"']?[\w/.$~]")
+_BEGINS = expression(
+    r"\s(?!=[ \t])|[-+>#]{1,4} |[(\[│┃]|\d{4}-\d\d|export |[\w.-]{4,64}:\s|[A-Z][A-Z0-9_]{3,64}=[\"']?[\w/.$~]"
+)
 _LINE_ENDS = expression(r"\r?\n")
 _RETURN = expression(r"\r(?!\n)")
 

@@ -340,6 +340,17 @@ def test_base64_with_slashes_is_no_path() -> None:
         'etag: W/"5f3-kQ8mZk1vT7bN2rW8sY4uE6aG0h"',
         '{"msg":"loaded the token"}\n{"log":"the password is reset","n":1}\n{"msg":"api_key"}\n{"msg":"step_1000"}',
         "unknown key rollout_n_gpus_16_per_node2; token: x -> y; key or 'lm_head'; snmpwalk -c public h; key: Str(a2b)",
+        # Styles, placeholders, types in docstrings, keys that a program makes, lists of what there is.
+        "styles = {\n    Token: '#f8f8f2',\n    Keyword: '#ff79c6',",
+        'login(token="hf_***"); InferenceClient(api_key="hf_..."); token=\'hf_xxx\'; OPENAI_API_KEY=sk-...',
+        "password (bool): hide what is typed\n    passwd : str, optional\n        of the account",
+        'master_key = f"master_{name}"; hub_token = f"{self.prefix}/{rank}"; Params: TypeAlias = Union[int]',
+        "CredentialAuthRotateParam: TypeAlias = Union[",
+        'Literal["project_id", "user_id", "api_key_id", "model"]; `user_id`, `api_key_id`, `model` or any',
+        "__all__ = [\"BatchCancelledWebhookEvent\", \"Data\"]; ['ssh_authorized_key', 'sshkey', 'stage']",
+        'b"CERTIFICATE",\nb"PRIVATE KEY",\nb"PUBLIC KEY",\nb"DSA PRIVATE KEY",\nb"DH PARAMETERS",',
+        "api_key_ids: Filter to usage by specific API keys",
+        "The value is a Workspace ID (for example, `wrkspc_011CZkZaBF1tNoB5wlCeusgy`).",
     ],
 )
 def test_ordinary_texts_come_through(ordinary: str) -> None:
@@ -550,6 +561,29 @@ def test_a_secret_goes_on_behind_a_shells_backslash() -> None:
         "export HF_TOKEN=<removed:HF_TOKEN>\\\n<removed:HF_TOKEN>\\\n<removed:HF_TOKEN> && run"
     )
     assert "python train.py" in redact.text("HF_TOKEN=abracadabra77 \\\n    python train.py")
+
+
+def test_what_a_report_quotes_and_cuts_off_shows_no_piece_of_a_secret() -> None:
+    redact.remember("sign", "Zq81xxyyPKWV7731uv")
+    assert redact.text("line 3 has “sign=Zq81xxyyPK”, but no end") == "line 3 has “sign=<removed:sign>”, but no end"
+    assert redact.text("“PKWV7731uv” has no beginning") == "“<removed:sign>” has no beginning"
+
+
+def test_the_proof_of_a_header_is_known_without_its_header() -> None:
+    redact.text('Authorization: Digest username="bob", realm="training-lab", response="8f14e45fceea167a"')
+    clean = redact.text("response=8f14e45fceea167a realm=training-lab")
+    assert clean == "response=<removed:Authorization> realm=training-lab"
+
+
+def test_a_key_is_told_for_which_something_failed() -> None:
+    key = "8f14e45fceea167a5a36dedd4bea2543f2f1c9aa"
+    assert key not in redact.text(f"wandb.errors.AuthenticationError: API key verification failed for {key}")
+    assert redact.text("the admin password was changed for worker-01-02").endswith("for worker-01-02")
+
+
+def test_a_line_that_was_broken_before_its_equals_sign_is_one() -> None:
+    line = f"{'cmd ' * 11}os.environ['HUGGING_FACE_HUB_TOKEN']"
+    assert redact.text(f"{line:80.80}\n = 'Walnut41beacon81MARBLE50q'").endswith("= '<removed:HUGGING_FACE_HUB_TOKEN>'")
 
 
 def test_so_much_of_a_secret_that_it_is_no_word_goes_wherever_it_stands() -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rldoctor.formats.source import Source
 
 MAX_PIECES = 5000
+# Why a word of more parts, or more letters, is not known.
+TOO_LONG = "too long to be an option"
 _NEWLINE = ord("\n")
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
@@ -136,7 +138,7 @@ class Expander:
             pieces.append(piece)
             size += len(piece.text) if isinstance(piece.text, str) else 1
             if len(pieces) > MAX_PIECES or size > MAX_TEXT:
-                return [self.piece(Unresolved(self.text(node)[:80], "too long to be an option"), self.line(node))]
+                return [self.piece(Unresolved(self.text(node)[:80], TOO_LONG), self.line(node))]
         return pieces
 
     def _from_start(self, node: Node) -> Iterator[Piece]:

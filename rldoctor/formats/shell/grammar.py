@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from rldoctor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +19,9 @@ _GOES_ON = rb"(?=[^\s\w:;&|()<>\"'`$\\]|\\[^\r\n])"
 _SUSPECT = re.compile(rb"[^\s(]\$[A-Za-z_]\w*" + _GOES_ON)
 _NAME = re.compile(rb"\w+" + _GOES_ON)
 MAX_PASSES = 20
+# Of processor time: what it cannot read costs the grammar the square of its length, and the rest a second for 20 MB.
+SECONDS = 3.0
+_CHUNK = 1 << 16
 # A line that goes on where the script ends.
 _LAST = re.compile(rb"(?<!\\)\\\r?\n\s*\Z")
 # ``<node1_port>`` behind an option or inside a value, or where a line ends and bash would want a file to write.
@@ -35,8 +41,24 @@ def parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+class UnreadError(InputError):
+    """The grammar took too long; the message does not say of which file."""
+
+
+def _tree(raw: bytes) -> Tree:
+    end = time.process_time() + SECONDS
+    try:
+        return parser().parse(
+            lambda at, _: raw[at : at + _CHUNK], progress_callback=lambda *_: time.process_time() > end
+        )
+    except ValueError:
+        parser().reset()
+        raise UnreadError("a script that is too far from bash to be read") from None
+
+
 def parsed(raw: bytes) -> Tree:
     """The tree of a script. All its bytes stand where they stand in ``raw``, from which their text is to be taken.
+    Raises :class:`UnreadError` where that takes too long.
 
     A placeholder that the user is to fill in (``--port <node1_port>``) is a word, or a part of one: to bash it would be
     two redirections, and the next command the file to write.
@@ -47,9 +69,9 @@ def parsed(raw: bytes) -> Tree:
     shown = bytearray(raw)
     if (last := _LAST.search(raw)) is not None:
         shown[last.start()] = ord(" ")
-    tree = parser().parse(bytes(shown))
+    tree = _tree(bytes(shown))
     if _fill(shown, tree.root_node):
-        tree = parser().parse(bytes(shown))
+        tree = _tree(bytes(shown))
     if _SUSPECT.search(raw) is None:
         return tree
     for _ in range(MAX_PASSES):
@@ -58,7 +80,7 @@ def parsed(raw: bytes) -> Tree:
             break
         for end in ends:
             shown[end : end + (2 if raw[end] == ord("\\") else 1)] = b"::" if raw[end] == ord("\\") else b":"
-        tree = parser().parse(bytes(shown))
+        tree = _tree(bytes(shown))
     return tree
 
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
-from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.grammar import UnreadError, parsed
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
@@ -156,7 +156,10 @@ def read_shell(
     from rldoctor.formats.shell.run import Runner
 
     raw = source.text.encode()
-    tree = parsed(raw)
+    try:
+        tree = parsed(raw)
+    except UnreadError as error:
+        raise InputError(f"{source.file}: {error}") from None
     script = Script(source, open=files, machine=machine or Machine())
     if tree.root_node.has_error:
         _check(tree.root_node, raw, script)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rldoctor.formats.shell.expand import Expander
+from rldoctor.formats.shell.expand import MAX_PIECES, TOO_LONG, Expander
 from rldoctor.formats.shell.phrases import without_phrase, without_secret
 from rldoctor.formats.shell.reader import Piece, Variable, Word
+from rldoctor.formats.shell.substitution import MAX_TEXT
 from rldoctor.formats.values import Unresolved
 from rldoctor.records import dataclass
 
@@ -397,10 +398,13 @@ def behind(pieces: Iterable[Piece], size: int) -> list[Piece]:
 
 
 def joined(old: Word, new: Word) -> Word:
-    """A text with another one behind it."""
+    """A text with another one behind it; not known where they are too many parts or too long."""
     left = old.pieces or (Piece(old.value, old.line),)
     right = new.pieces or (Piece(new.value, new.line),)
     pieces = (*left, *right)
+    if len(pieces) > MAX_PIECES or (isinstance(old.value, str) and len(old.value) > MAX_TEXT):
+        pieces = (Piece(Unresolved(new.raw[:80], TOO_LONG), new.line),)
+        return Word(pieces[0].text, new.raw, new.line, pieces=pieces, file=new.file)
     if isinstance(old.value, str) and isinstance(new.value, str):
         value: str | Unresolved = old.value + new.value
     else:

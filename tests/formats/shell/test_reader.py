@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from rldoctor.errors import InputError
+from rldoctor.formats.shell import grammar, scope
 from rldoctor.formats.shell.reader import Script, read_shell
 from rldoctor.formats.source import Source
 from rldoctor.formats.values import Unresolved
@@ -220,3 +221,16 @@ def test_a_line_that_goes_on_where_the_script_ends() -> None:
             ["run", "--lr", "1e-6", "--steps", "2"]
         ]
         assert found.notes == []
+
+
+def test_what_the_grammar_cannot_read_in_its_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar, "SECONDS", 0.1)
+    with pytest.raises(InputError, match=r"^run.sh: a script that is too far from bash to be read$"):
+        script("()" * 20_000)
+    assert words("run a b") == ["run", "a", "b"]
+
+
+def test_a_text_of_too_many_parts_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope, "MAX_PIECES", 20)
+    assert words("x=a\n" + "x+=b\n" * 10 + "run $x") == ["run", "a" + "b" * 10]
+    assert "too long to be an option" in why("x=a\n" + "x+=b\n" * 30 + "run $x")
