@@ -17,8 +17,8 @@ MAX_CHARACTERS = 512 * 1024
 MAX_LINES = 20_000
 # Dotted names deeper than this are no settings.
 MAX_DEPTH = 60
-# Texts in quotes, and comments.
-TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*""", re.DOTALL)
+# Texts in quotes, and comments. One that is never closed goes as far as it can, or each quote in it would be tried.
+TEXTS = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'|#[^\n]*""", re.DOTALL)
 # TOML's own have 64 bits; Python refuses to print one of 4,300 digits.
 _LONG = re.compile(r"[=\[,]\s{0,80}[-+]?(?:0[xob])?[0-9A-Fa-f_]{300}")
 _AT = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")

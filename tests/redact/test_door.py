@@ -569,6 +569,13 @@ def test_what_a_report_quotes_and_cuts_off_shows_no_piece_of_a_secret() -> None:
     assert redact.text("“PKWV7731uv” has no beginning") == "“<removed:sign>” has no beginning"
 
 
+def test_lines_are_read_behind_the_sign_that_a_test_gives_them() -> None:
+    refused = (
+        "api_key\n  Input should be a number [type=int_type, input_value='Timber70quartz71SADDLE68q', input_type=str]"
+    )
+    assert "Timber70" not in redact.text("\n".join(f"E       {line}" for line in refused.split("\n")))
+
+
 def test_the_proof_of_a_header_is_known_without_its_header() -> None:
     redact.text('Authorization: Digest username="bob", realm="training-lab", response="8f14e45fceea167a"')
     clean = redact.text("response=8f14e45fceea167a realm=training-lab")

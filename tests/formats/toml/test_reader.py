@@ -63,8 +63,9 @@ def test_values_have_their_lines() -> None:
         "x = " + "[" * 20_000,
         "a = 1\n" * 30_000,
         "x" * 600_000,
+        '\\"' * 100_000,
     ],
-    ids=["dotted key", "header", "inline", "quoted", "lists", "lines", "size"],
+    ids=["dotted key", "header", "inline", "quoted", "lists", "lines", "size", "escapes"],
 )
 def test_what_multiplies_is_refused_at_once(text: str) -> None:
     start = time.process_time()
