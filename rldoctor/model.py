@@ -190,7 +190,8 @@ class Incident:
     fail. ``run`` of ``runs`` in these files this is;
     ``partial`` says why the log is incomplete. ``node`` is the one on which it ended, where who ended it names it, and
     ``attempt`` how often it had been started again before (0: never). ``dated`` are the releases that the line numbers
-    of its tracebacks are those of, where the log names no version: ``trl 1.13.0 to 1.16.0``."""
+    of its tracebacks are those of, where the log names no version: ``trl 1.13.0 to 1.16.0``. ``facts`` are what the
+    log tells of packages, devices, processes and nodes, each with the line that does."""
 
     kind: str
     first_rank: str | None = None
@@ -214,6 +215,7 @@ class Incident:
     suspects: tuple[Evidence, ...] = ()
     wordless: bool = False
     dated: tuple[str, ...] = ()
+    facts: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,8 @@ def machine_evidence(case: Case) -> tuple[Evidence, ...]:
     count, gpus = machine_devices(case), case.gpus
     if count is None or gpus is None:
         return ()
-    return (Evidence(text=f"{count} x {gpus.devices[0].name} on the node", source="gpus"),)
+    text, told = f"{count} x {gpus.devices[0].name} on the node", case.told.get("gpus.devices")
+    return (Evidence(text=text, source=told.file if told else "gpus", line=told.line if told else None),)
 
 
 def visible(case: Case, plan: RolloutPlan) -> Visible | None:

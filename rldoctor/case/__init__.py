@@ -44,6 +44,15 @@ class Unknown:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told:
+    """Which line of a log told a fact, and what it tells, for people: ``driver 535.104.05``."""
+
+    text: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Distribution:
     """One installed distribution as its metadata declares it. ``name`` is canonical (PEP 503), ``requires`` holds the
     raw ``Requires-Dist`` lines (empty where this distribution's metadata was not read), ``location`` the directory it
@@ -301,8 +310,9 @@ SECTIONS = {
 class Case:
     """All facts. ``links`` is what the packages lack of each other (:mod:`rldoctor.link.observe`). What is missing is
     explained under its dotted name: in ``unknown`` where it was not obtained, in ``absent`` (with the reason) where it
-    does not exist or make sense here. ``sources`` are the texts of the launch, the first of them its own, ``arguments``
-    what its script is given; ``thresholds`` are what the project sets, as ``RLD501.lost-steps``."""
+    does not exist or make sense here; ``told`` has the line of what a log tells. ``sources`` are the texts of the
+    launch, the first of them its own, ``arguments`` what its script is given; ``thresholds`` are what the project sets,
+    as ``RLD501.lost-steps``."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -321,6 +331,7 @@ class Case:
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    told: dict[str, Told] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from rldoctor.case import Gpu, Gpus
+from rldoctor.case import Gpu, Gpus, Told
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
@@ -67,6 +68,24 @@ def devices(pieces: Sequence[Slice]) -> Gpus | None:
             )
     driver = _only(_values(said, _DRIVER))
     return Gpus(vendor="nvidia", devices=found, driver=driver, cuda=cuda) if found or driver or cuda else None
+
+
+def devices_told(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, Told]]:
+    """The first line of each fact in ``found``, by the fact's dotted name."""
+    names = [term for term in TERMS if term == _NAME or term.startswith(_ROW)]
+    facts = (
+        ("gpus.devices", f"{len(found.devices)} x {found.devices[0].name}" if found.devices else None, names),
+        ("gpus.driver", found.driver and f"driver {found.driver}", (_DRIVER,)),
+        ("gpus.cuda", found.cuda and f"CUDA {found.cuda}", (_CUDA, _CUDA_NUMBER)),
+    )
+    for fact, text, terms in facts:
+        lines = (
+            Told(text=text, file=piece.record.name, line=number)
+            for piece in pieces
+            for number, what, _ in piece.record.devices
+            if text and number in piece and what in terms
+        )
+        yield from ((fact, first) for first in islice(lines, 1))
 
 
 def _said(pieces: Sequence[Slice]) -> Iterator[tuple[str, str]]:

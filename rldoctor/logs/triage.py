@@ -27,7 +27,8 @@ from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices
 from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
-from rldoctor.model import Report
+from rldoctor.logs.told import told
+from rldoctor.model import Evidence, Report
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
@@ -186,8 +187,8 @@ def _one_run(
         if again.root is not None:
             pieces, logged, verdicts = wider, again, again_verdicts
     known = _with_metrics(_with_versions(case, logged.versions), pieces)
-    if known.gpus is None:
-        known = replace(known, gpus=devices(pieces))
+    gpus = devices(pieces) if known.gpus is None else None
+    known = replace(known, gpus=known.gpus or gpus, told=told(pieces, logged, gpus))
     if known.plan is None:
         known = replace(known, plan=launched(pieces, known, logged.incident.framework))
     if compared is not None:
@@ -199,7 +200,8 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
-    incident = replace(incident, dated=spans(logged.dated))
+    facts = tuple(Evidence(text=fact.text, source=fact.file, line=fact.line) for fact in known.told.values())
+    incident = replace(incident, dated=spans(logged.dated), facts=facts)
     notes = tuple(said(logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known
 

@@ -109,3 +109,19 @@ def test_a_driver_too_old_for_the_logs_torch_is_told_where_nothing_else_explains
     assert "RLD106" not in [
         f.code for f in triage_text("PyTorch version: 2.8.0+cu128\n" + DRIVER + UNEXPLAINED).findings
     ]
+
+
+def test_what_a_log_tells_of_its_machine_has_its_line() -> None:
+    text = f"[2026-03-02 10:00:01] start\n{LIST}Nvidia driver version: 535.104.05\ndist_world_size=16\n{REWARD_RAISES}"
+    found = triage_text(text)
+    assert found.incident is not None
+    facts = {fact.text: fact.line for fact in found.incident.facts}
+    assert facts["8 x NVIDIA H100 80GB HBM3"] == 2 and facts["driver 535.104.05"] == 10
+    assert facts["16 processes"] == 11
+    assert {fact.source for fact in found.incident.facts} == {"log"}
+
+
+def test_what_is_known_of_the_machine_is_not_what_a_log_told() -> None:
+    known = Case(gpus=Gpus(vendor="nvidia", driver="550.54"))
+    found = triage_text(f"Nvidia driver version: 535.104.05\n{REWARD_RAISES}", case=known)
+    assert found.incident is not None and not [f for f in found.incident.facts if "driver" in f.text]
