@@ -21,6 +21,10 @@ _NOTEBOOK_FRAME = expression(
 )
 _NOTEBOOK_HEADER = expression(r"[A-Za-z_][\w.]{2,100} {2,}Traceback \(most recent call last\)$")
 _NOTEBOOK_CODE = expression(r"\s*-+> ?(?P<line>\d{1,9})(?P<code>.*)")
+# rich's box: its head, a place (over as many rows as it takes), and the line of code that the mark points at.
+_BOX_HEAD = expression(r"\s*[╭┌]─+ Traceback \(most recent call last\) ─+[╮┐]?$")
+_BOX_PLACE = expression(r"(?P<file>[/~.<\w][^\n]{0,1000}):(?P<line>\d{1,9}) in (?P<function>[^\s:]{1,200})$")
+_BOX_CODE = expression(r"(?P<mark>❱)?\s*\d{1,9}(?: [│ ]*(?P<code>.*)|$)")
 EXCEPTION = expression(
     r"(?P<type>(?:[A-Za-z_]\w{0,100}\.){0,12}[A-Za-z_]\w{0,100}(?:\([\w.]{1,100}\))?)(?P<rest>:(?: (?P<message>.*))?)?$"
 )
@@ -42,12 +46,29 @@ NOT_MESSAGE = expression(
 
 def opens(text: str) -> bool:
     """Whether a line, stripped, says that a traceback follows."""
-    return text.endswith(HEADER) or is_notebooks(text)
+    return text.endswith(HEADER) or is_notebooks(text) or is_box_head(text)
 
 
 def is_notebooks(text: str) -> bool:
     """Whether it is a notebook that says so: ``KeyError     Traceback (most recent call last)``."""
     return _NOTEBOOK_HEADER.match(text) is not None
+
+
+def is_box_head(text: str) -> bool:
+    """Whether rich's box around a traceback begins in a line."""
+    return _BOX_HEAD.match(text) is not None
+
+
+def box_place(text: str) -> Frame | None:
+    """The frame that the rows of a box name, put together."""
+    match = _BOX_PLACE.match(text)
+    return Frame(match["file"], int(match["line"]), match["function"]) if match is not None else None
+
+
+def box_code(text: str) -> str | None:
+    """The code of a row of a box that shows some, empty where the mark does not point at it; None for another row."""
+    match = _BOX_CODE.match(text)
+    return None if match is None else (match["code"] or "").strip() if match["mark"] else ""
 
 
 def frame_of(text: str) -> tuple[Frame, int] | None:

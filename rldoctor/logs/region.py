@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rldoctor.logs.deaths import THROWN, Death, died
 from rldoctor.logs.devices import TERMS as DEVICES
 from rldoctor.logs.dumps import DumpParser, SummaryParser
-from rldoctor.logs.forms import names_function
+from rldoctor.logs.forms import is_box_head, names_function
 from rldoctor.logs.headers import header_of
 from rldoctor.logs.liveness import bar_position, is_done, is_last_word, is_ordinary, is_progress
 from rldoctor.logs.metrics import Collector
@@ -195,7 +195,7 @@ class Region:
 
     def _begin(self, anchor: Anchor, literal: str, line: Line, number: int) -> tuple[int | None, str]:
         """Opens what an anchor announces; the token of the exception that begins."""
-        if is_quoted(line.text, max(0, line.text.find(literal))):
+        if is_quoted(line.text, max(0, line.text.find(literal))) and not is_box_head(line.text):
             return None, ""
         if anchor is Anchor.FRAME and (line.origin in self._traced or not names_function(line.text)):
             return None, ""

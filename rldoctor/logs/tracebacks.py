@@ -26,6 +26,7 @@ _OF_TYPE = expression(r"RayTaskError\((\w{1,100})\)$")
 # What the hub's client raises has its reason behind an empty line.
 _IN_PARAGRAPHS = expression(r"\d{3} (?:Client|Server) Error\b")
 _RULE = expression(r"={20,}$")
+_CORNERS = ("╭", "┌", "╰", "└")
 
 # A message goes on over lines that nothing else claims, up to a limit.
 _MESSAGE_LINES = 80
@@ -61,6 +62,7 @@ class TracebackParser:
         self._grouped = False
         self._group_head: Draft | None = None
         self._notebook = False
+        self._box: str | None = None
         self._torn = False
         self._flat = False
         self.torn_frames = _MOST_FRAMES
@@ -77,7 +79,7 @@ class TracebackParser:
         self._grouped = "Exception Group Traceback" in line.text
         self._opened = line.text
         text = line.text.strip()
-        self._notebook = forms.is_notebooks(text)
+        self._notebook, self._box = forms.is_notebooks(text), "" if forms.is_box_head(text) else None
         named = forms.EXCEPTION.match(text) if " ray::" in text else None
         if named is not None and _OF_TYPE.search(named["type"]):  # what stood above it was cut away
             self._take_type(named)
@@ -143,6 +145,8 @@ class TracebackParser:
     def _in_frames(self, line: Line, text: str, number: int) -> bool:
         if self._notebook and self._in_notebook(text):
             return True
+        if self._box is not None and self._in_box(text.strip()):
+            return True
         found = forms.frame_of(text)
         if found is not None and self._margin is None:
             self._margin = max(0, found[1] - 2)
@@ -206,7 +210,7 @@ class TracebackParser:
         if not stripped or stripped == '"""':
             return True
         if forms.opens(stripped):
-            self._notebook = forms.is_notebooks(stripped)
+            self._notebook, self._box = forms.is_notebooks(stripped), "" if forms.is_box_head(stripped) else None
             if self._outer and self._draft.cause is not None:  # the whole of what was carried over is the cause
                 self._draft.cause = self._folded(self._draft.cause)
             self._phase, self._margin = "frames", None
@@ -230,6 +234,27 @@ class TracebackParser:
         elif code is not None and (frames := self._draft.frames):
             frames[-1] = Frame(frames[-1].file, frames[-1].line or code[0], frames[-1].function, code[1][:500])
         return frame is not None or code is not None
+
+    def _in_box(self, row: str) -> bool:
+        """The rows of rich's box. ``_box`` is what the rows so far tell of a place that is cut at the box's edge."""
+        if row[:1] in _CORNERS:
+            self._box = None if row[:1] in "╰└" else ""
+            return True
+        if row[:1] != "│":
+            return False
+        text = row.strip("│").strip()
+        code = forms.box_code(text)
+        if code is not None and not self._box:
+            if code:
+                self._take_code(code)
+            return True
+        told = f"{self._box} {text}" if str(self._box).endswith(" in") else f"{self._box}{text}"
+        place = forms.box_place(told)
+        if place is not None:
+            self._stray = 0
+            self._take_frame(place)
+        self._box = told if text and place is None else ""
+        return True
 
     def _take_frame(self, entry: Frame) -> None:
         self.part = "code"

@@ -308,3 +308,42 @@ def test_compiled_code_carries_the_traceback_of_what_it_called_back() -> None:
         '  File "reward.py", line 5, in score\n    return table[row]\nKeyError: 7'
     )
     assert links(found) == [("KeyError", "7"), ("xla.RuntimeError", "INTERNAL: callback failed:")]
+
+
+# rich wraps what is wider than the terminal wherever that is.
+BOXED = """\
+╭───────────── Traceback (most recent call last) ─────────────╮
+│ /root/chat/training/step3/main.py:518 in <module>           │
+│                                                             │
+│   517 if __name__ == "__main__":                            │
+│ ❱ 518 │   main()                                            │
+│                                                             │
+│ /usr/local/lib/python3.10/site-packages/deepspeed/runtime/h │
+│ ybrid_engine.py:207 in                                      │
+│ generate                                                    │
+│                                                             │
+│ ❱ 207 │   │   self._fuse_lora(self.layer_params[layer_id])  │
+╰─────────────────────────────────────────────────────────────╯
+RuntimeError: The size of tensor a (5120) must match the size of tensor b (20480) at non-singleton dimension 0
+"""
+
+
+def test_a_box_of_rich_is_a_traceback() -> None:
+    found = read(BOXED)
+    assert found.frames == (
+        Frame("/root/chat/training/step3/main.py", 518, "<module>", "main()"),
+        Frame(
+            "/usr/local/lib/python3.10/site-packages/deepspeed/runtime/hybrid_engine.py",
+            207,
+            "generate",
+            "self._fuse_lora(self.layer_params[layer_id])",
+        ),
+    )
+    assert found.type == "RuntimeError"
+    assert [finding.code for finding in triage_text(f"[2026-03-02 10:00:01] start\n{BOXED}").findings] == ["RLD111"]
+
+
+def test_boxes_of_rich_that_grew_from_each_other() -> None:
+    first = BOXED.replace("RuntimeError: The size", "ValueError: The size")
+    said = "During handling of the above exception, another exception occurred:"
+    assert [kind for kind, _ in links(read(f"{first}\n{said}\n\n{BOXED}"))] == ["ValueError", "RuntimeError"]

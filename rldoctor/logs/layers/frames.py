@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from rldoctor.logs import envelope
 from rldoctor.logs.encodings import text_of
+from rldoctor.logs.forms import is_box_head
 from rldoctor.logs.layers.layer import MOST, Strip, of_program
 
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -196,8 +197,11 @@ def apart(lines: Sequence[bytes]) -> Strip | None:
 
 
 def boxed(lines: Sequence[bytes]) -> Strip | None:
-    """A frame of one column around the whole text; tables of samples have several, and text outside."""
+    """A frame of one column around the whole text; tables of samples have several, and text outside. One around a
+    traceback is the traceback's own."""
     full = [text for line in lines if (text := text_of(line).strip())]
+    if any(map(is_box_head, full)):
+        return None
     inside = [text for text in full if not _BORDER.match(text)]
     # Of lines that are very wide a sample has few.
     fewest = 1 if full and full[0][0] in _CORNERS and full[0][1:2] in _EDGES else _FEWEST
