@@ -11,8 +11,13 @@ _WRITTEN = tuple((f"/{f.words.generated}/", f.modules[0]) for f in trainers() if
 _INSTALLED = expression(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|/(?:mini|ana)conda\d?/|/(?:opt|usr/local|usr)/(?:venv|conda|lib)/"
     r"|/\.?venv[^/]*/|/envs/[^/]+/lib/|^<frozen|^<(?:string|stdin|template|attrs|__array_function__)|\.pyx$|\.pxi$"
-    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/" + _GENERATED
+    r"|/python3\.\d+/|^/tmp/ray/session|torchinductor_|^/(?:root|home/[^/]+)/\.cache/|\.cache/huggingface/"
+    r"|/(?:envs|\w*conda\d?|\.?venv\w*|usr|local|\.local)/(?:[^/]+/)?bin/[\w-]+$" + _GENERATED
 )
+# Ray copies the folder from which a job was submitted to each node.
+_SUBMITTED = expression(r"^.*/working_dir_files/[^/]+/")
+# A checkout's root and the package in it: what lies below is that package's own, whatever its folders are called.
+_DOUBLED = expression(r"/(?P<name>[A-Za-z]\w*)/(?P=name)/")
 # Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
 _TRAINERS = frozenset(module for framework in trainers() for module in framework.modules)
 # Trainers that no dialect reads.
@@ -40,15 +45,22 @@ _CYTHON = expression(r"(?:init )?(?P<name>\w+)\.")
 
 def is_installed(file: str) -> bool:
     """Whether a frame's file lies in an environment or in the standard library."""
-    return _INSTALLED.search(file) is not None
+    return _INSTALLED.search(_SUBMITTED.sub("", file)) is not None
 
 
 def is_users(file: str) -> bool:
     """Whether a frame's file is neither installed nor part of a framework's checkout."""
-    if is_installed(file):
-        return False
+    return not is_installed(file) and not _checkouts(file)
+
+
+def _checkouts(file: str) -> list[str]:
+    """The packages whose checkouts a path goes through, outermost first."""
     # A user or a volume may be called like a package.
-    return _CHECKOUT.search(_HOME.sub("/", file)) is None
+    path = _HOME.sub("/", _SUBMITTED.sub("", file))
+    doubled = _DOUBLED.search(path)
+    if doubled is not None and _CHECKOUT.search(f"/{doubled['name']}/") is None:
+        path = path[: doubled.end()]
+    return [match[0].strip("/") for match in _CHECKOUT.finditer(path)]
 
 
 def package_of(file: str, function: str = "") -> str | None:
@@ -65,7 +77,7 @@ def package_of(file: str, function: str = "") -> str | None:
     written = next((module for folder, module in _WRITTEN if folder in file), None)
     if written is not None:
         return written
-    folders = [match[0].strip("/") for match in _CHECKOUT.finditer(_HOME.sub("/", file))]
+    folders = _checkouts(file)
     doubled = [name for name in folders if f"/{name}/{name}/" in file]  # a checkout's root and its package
     trainers = [name for name in folders if name in _TRAINERS]
     return next(iter([*doubled[-1:], *trainers, *folders[-1:]]), None)

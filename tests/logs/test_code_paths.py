@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rldoctor.logs.code_paths import package_of
+from rldoctor.logs.code_paths import is_users, package_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,9 @@ from rldoctor.logs.code_paths import package_of
         ("/home/me/miles/miles/utils/routing_replay.py", "miles"),
         ("/home/miles/train.py", None),
         ("/home/vllm/train.py", None),  # a user who is called like a package
+        ("/srv/modelserver/modelserver/vllm/serve.py", None),  # a package of one's own has a folder called so
+        ("/tmp/ray/s/runtime_resources/working_dir_files/_ray_pkg_1/verl/trainer/main_ppo.py", "verl"),
+        ("/tmp/ray/s/runtime_resources/working_dir_files/_ray_pkg_1/examples/train.py", None),
     ],
 )
 def test_the_package_that_a_path_names(file: str, package: str | None) -> None:
@@ -43,3 +46,17 @@ def test_a_trainers_folder_that_is_called_like_the_engine() -> None:
     assert package_of("/opt/nemo-rl/nemo_rl/models/generation/vllm/vllm_worker_async.py") == "nemo_rl"
     assert package_of("/home/me/verl/verl/third_party/vllm/vllm_v_0_6_3/llm.py") == "verl"
     assert package_of("/workspace/verl/vllm/vllm/engine/llm_engine.py") == "vllm"
+
+
+@pytest.mark.parametrize(
+    ("file", "users"),
+    [
+        ("/tmp/ray/s/runtime_resources/working_dir_files/_ray_pkg_1/examples/train.py", True),  # Ray's copy
+        ("/tmp/ray/s/runtime_resources/pip/1/virtualenv/lib/python3.10/site-packages/vllm/a.py", False),
+        ("/home/me/.conda/envs/rl/bin/tune", False),  # an installed program
+        ("/usr/local/bin/trl", False),
+        ("/home/me/project/bin/run.py", True),
+    ],
+)
+def test_whose_code_a_file_is(file: str, users: bool) -> None:
+    assert is_users(file) is users
