@@ -188,6 +188,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
             Evidence(text=str(_first_cause(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),
             *((Evidence(text=own, source="innermost frame of your own code"),) if own else ()),
+            *(Evidence(text=frame, source="native stack") for frame in _native_frames(root, run)[:_NATIVE_SHOWN]),
             *(found.evidence if found is not None else ()),
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
@@ -225,6 +226,30 @@ def _native_crash(root: LoggedException) -> str | None:
     return f"{root.message} in native code, called by {last.function} ({last.file}:{last.line})"
 
 
+_NATIVE_SHOWN = 3
+_SIGNALLED = re.compile(r"SIG[A-Z]{3,5}|Segmentation fault|Bus error|Illegal instruction|Floating.point exception")
+# A frame as absl and glog, UCX, torch's handler, torch's exceptions, Ray and gdb write it.
+_NATIVE_FRAME = re.compile(
+    r"(?m)^\s*(?:(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)|\d+)\s+(?P<absl>[\w:~]+)"
+    r"|\d+ +0x[0-9a-f]{6,} (?P<ucx>[\w:~]+)|File \"<unknown>\", line 0, in (?P<torch>[\w:~]+)|frame #\d+: (?P<c10>[\w:~]+)"
+    r"|\S+\.so\S*\(\S*\) \[0x[0-9a-f]+\] (?P<ray>[\w:~]+)|#\d+ +(?:0x[0-9a-f]+ in )?(?P<gdb>[A-Za-z_][\w:~]*) \()"
+)
+# What every such stack goes through: the handler, the throw, the interpreter, the thread.
+_EVERY_STACKS = re.compile(
+    r"_*(?:sigaction|restore_rt|pthread_kill|GI_raise|gsignal|raise|killpg|abort|clone\d?|start_thread|libc_\w+|cxa_\w+)$"
+    r"|_?Py|PyObject|std::|ray::(?:operator|RayLog)|c10::(?:Error|detail|\w*Error\b)|c10::cuda::c10_cuda_check|ucs_|absl::"
+)
+
+
+def _native_frames(root: LoggedException, run: LogRun) -> list[str]:
+    """The functions of the native stack that a failure prints, innermost first, without those that each has."""
+    first = str(root.message or root.type).split("\n", 1)[0].strip()
+    below = itertools.dropwhile(lambda text: first not in text, run.tail)
+    text = "\n".join((root.message, *(below if first else ())))
+    named = (next(filter(None, match.groups())) for match in _NATIVE_FRAME.finditer(text))
+    return list(dict.fromkeys(name for name in named if not _EVERY_STACKS.match(name)))
+
+
 # They validate and carry for whoever calls them.
 _FOR_OTHERS = ("pydantic", "httpcore", "httpx", "urllib3", "requests", "aiohttp", "anyio")
 
@@ -247,6 +272,13 @@ def _of_log(case: Case, run: LogRun, root: LoggedException) -> Iterator[Fix]:
         last = link.frames[-1] if link.frames else None
         if last is not None and last.code and package_of(last.file, last.function) == package:
             yield _search(last.code, name, release, function)
+    elif not link.frames and (stack := _native_frames(root, run)):
+        crash = _SIGNALLED.search(f"{link.type} {link.message}")
+        yield (
+            Fix(title=f'search for {crash[0]} "{stack[0]}", the innermost function of the native stack that tells')
+            if crash is not None
+            else _search(_phrase(link), function=stack[0])
+        )
     elif package is not None or not native:
         yield _search(_phrase(link), name, release, function, asker.code if asker is not None else "")
 
@@ -350,9 +382,10 @@ def _line(text: str) -> str:
 
 
 _MORE_TIME = Fix(title="give it more time (--time-limit SECONDS); where it stands still its output ends in all stacks")
-# What differs from run to run in a message: paths, addresses, numbers, what stands in quotation marks.
+# What differs from run to run in a message: paths, addresses, numbers, what stands in quotation marks and is no name.
 _OWN = re.compile(
-    r"(?:/[\w.@+=-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b|'[^']{24,}'|\"[^\"]{24,}\""
+    r"(?:/[\w.@+=-]+){2,}/?|\b0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b\d[\d.,:]*\d\b"
+    r"|'(?![\w.<>]+')[^']{24,}'|\"(?![\w.<>]+\")[^\"]{24,}\""
 )
 _PHRASE = 90
 _AROUND = " ,.;:='\"`"
@@ -377,14 +410,20 @@ def _search(said: str, package: str = "", release: str = "", function: str = "",
     kind, colon, message = line.partition(": ")
     part = _bare(max(_OWN.split(message if colon else line), key=len, default=""))
     named = _NAMES.search(line)
-    phrase = (
-        named[0] if named is not None else _closed(part[:_PHRASE].rsplit(" ", 1)[0] if len(part) > _PHRASE else part)
-    )
+    phrase = named[0] if named is not None else _closed(_short(part))
     kind = kind.rpartition(".")[2] if colon else ""
     words = f"{kind} " if kind and kind not in phrase else ""
-    place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part and package)
+    place = " of ".join(part for part in (function, f"{package} {release}".rstrip()) if part)
     line = f' at "{code[:_PHRASE]}"' if place and code and _SAYS_LITTLE.match(said) else ""
     return Fix(title=f'search for {words}"{phrase}"' + (f", raised by {place}{line}" if place else ""))
+
+
+def _short(part: str) -> str:
+    """The first words of a piece, the last of them whole: a name that is long tells more than what stands before it."""
+    if len(part) <= _PHRASE:
+        return part
+    words = part[:_PHRASE].rpartition(" ")[0]
+    return words if len(words) > _PHRASE // 2 else part[: part.find(" ", _PHRASE) if " " in part[_PHRASE:] else None]
 
 
 def _bare(part: str) -> str:

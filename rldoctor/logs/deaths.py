@@ -88,7 +88,7 @@ DEATHS: tuple[Death, ...] = (
     _death("*** Process received signal", r".{0,80}\*\*\* Process received signal \*\*\*", "Fatal signal"),
     # UCX's handler, under MPI and NCCL's plug-ins.
     *(
-        _death(f"Caught signal {int(number)} (", r"(?:\[[^\]\s]{3,120}\] )?Caught signal \d+ \(", number.name)
+        _death(f"Caught signal {int(number)} (", r"(?:\[[^\]]{3,120}\] )?Caught signal \d+ \(", number.name)
         for number in SIGNALS.values()
     ),
     _death(

@@ -38,6 +38,8 @@ _PARTING = expression(
 _INTERRUPT = "KeyboardInterrupt"
 # What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
 _WATCHDOGS = "c10::DistBackendError"
+# ``terminate called without an active exception``: a thread was still running as its process went down.
+_WORDLESS = "std::terminate"
 # What was cut off in these would have gone on to what they started.
 _PROGRAMS = ("torchrun", "accelerate", "deepspeed", *(name for framework in trainers() for name in framework.programs))
 LAUNCHERS = expression(
@@ -92,7 +94,7 @@ class Failure:
     def _passes_on(self, link: LoggedException) -> bool:
         if CARRIER.search(link.type) or _PARTING.match(link.type.rsplit(".", 1)[-1]):
             return True
-        if link.type == _WATCHDOGS and not link.message and not link.frames:
+        if link.type in (_WATCHDOGS, _WORDLESS) and not link.message and not link.frames:
             return True
         if link.is_cut_off and link.frames and LAUNCHERS.search(link.frames[-1].file):
             return True

@@ -47,6 +47,8 @@ def _there(asked: Iterable[Asked], declined: Iterable[Asked]) -> Iterator[Neighb
     """Signatures whose text stands in the failure itself."""
     for item in (*declined, *(a for a in asked if a.refusal is not None)):
         telling = set(_words(item.event.literal)) - _PLAIN
+        if item.event.literal not in item.signature.literals:
+            continue  # one that is asked of every line
         if item.signature.role is Role.CAUSE and closeness(item.event) < ASIDE and len(telling) > 1:
             why = item.refusal or "its numbers or surroundings are not those of the pattern"
             place = f"line {item.event.number} has “{item.event.literal[:_SHOWN]}”"

@@ -345,7 +345,7 @@ check.signature(
 check.signature(
     *(f"NET/IB{name}: Got completion from peer" for name in (" ", "", "/GIN")),  # up to 2.19, since 2.20, of GIN
     ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
-    details=(r"from peer (?P<peer>[\w.:-]+)",),
+    details=(r"from peer (?!with\b)(?P<peer>[\w.:-]+)",),
     says="an InfiniBand transfer of NCCL [[with {peer} ]]fails: adapter, GID index or cable do not carry it, or the "
     "other end is gone",
     fixes=_INFINIBAND,

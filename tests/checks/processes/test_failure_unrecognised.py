@@ -263,3 +263,49 @@ def test_what_was_none_is_named() -> None:
     said = "TypeError: unsupported operand type(s) for //: 'NoneType' and 'int'"
     report = triage_text(f"Traceback (most recent call last):\n{frame}\n{said}\n")
     assert "(`self.size` was None)" in report.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("stack", "searched"),
+    [
+        (
+            "*** SIGSEGV received at time=1720000000 on cpu 12 ***\nPC: @     0x7f1f6ad0a7f4  (unknown)  acmeProxy()\n"
+            "    @     0x7f1f6acff1b2       3344  acmeSetup()",
+            'SIGSEGV "acmeProxy"',
+        ),
+        (
+            "[node12:4412 :0:4890] Caught signal 11 (Segmentation fault: address not mapped to object)\n"
+            " 0 0x0000000000042520 __sigaction()  ???:0\n 1 0x0000000000090f51 acmeSend()  acme.cc:488",
+            'SIGSEGV "acmeSend"',
+        ),
+        (
+            "!!!!!!! Segfault encountered !!!!!!!\n"
+            '  File "<unknown>", line 0, in pthread_kill\n  File "<unknown>", line 0, in acme::forward(Tensor const&)',
+            'Segmentation fault "acme::forward"',
+        ),
+        (
+            "terminate called after throwing an instance of 'c10::Error'\n  what():  acme has no room left\n"
+            "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f5 in libc10.so)\n"
+            "frame #1: acme::grow(long) + 0x1 (0x7f5 in libacme.so)",
+            'c10::Error "acme has no room left", raised by acme::grow',
+        ),
+    ],
+)
+def test_a_native_stack_is_searched_for_by_the_function_that_tells(stack: str, searched: str) -> None:
+    report = triage_text(f"{stack}\n")
+    assert [finding.code for finding in report.findings] == ["RLD900"]
+    assert f"search for {searched}" in report.findings[0].fixes[-1].title
+
+
+def test_a_thread_that_goes_down_with_its_process_is_no_cause() -> None:
+    completion = (
+        "node3:1:22 [0] transport/net_ib.cc:1200 NCCL WARN NET/IB : Got completion from peer with status=12 opcode=0"
+    )
+    report = triage_text(f"{completion}\nterminate called without an active exception\n")
+    assert [finding.code for finding in report.findings] == ["RLD322"]
+
+
+def test_a_long_name_is_not_cut_from_what_to_search_for() -> None:
+    said = "Can't get local object 'AutoModelForCausalLMWithValueHead.post_init.<locals>.set_a_hook_for_devices'"
+    report = triage_text(f"AttributeError: {said}\n")
+    assert "AutoModelForCausalLMWithValueHead.post_init.<locals>.set_a_hook" in report.findings[0].fixes[-1].title
