@@ -216,6 +216,63 @@ def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
+@check.logged("' object has no attribute '")
+def own_part_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A framework asks an object of its own for what no part of it gives that object."""
+    error = event.exception
+    said = event.search(r"AttributeError: '(?P<kind>[A-Z]\w+)' object has no attribute '(?P<name>\w+)'")
+    if said is None or error is None or not error.frames or unfit(event, case) is not None:
+        return
+    frame = error.frames[-1]
+    name = distribution(package_of(frame.file, frame.function), case.packages)
+    if is_users(frame.file) or name not in FRAMEWORKS or not exports(name, said["kind"]):
+        return
+    others = (other for other in symbol_packages() if other != name)
+    if f".{said['name']}" not in frame.code or any(exports(other, said["kind"]) for other in others):
+        return
+    yield check.finding(
+        f"{frame.function} of {name} asks its own {said['kind']} for {said['name']}, which it does not have: a way "
+        "through this release that does not work with these settings, or an installation of which one part is older "
+        "than the other",
+        fixes=(
+            Fix(title=f"install {name} whole: into an environment, or at a commit, that holds no other copy of it"),
+            Fix(title=f"or take another release of {name}, or the settings of one of its examples"),
+        ),
+    )
+
+
+_UNBOUND = re.compile(
+    r"UnboundLocalError: (?:local variable '(?P<name>\w+)' referenced before assignment"
+    r"|cannot access local variable '(?P<name_2>\w+)' where it is not associated with a value)"
+)
+
+
+@check.logged("UnboundLocalError: ")
+def branch_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
+    """A function of a framework or an engine uses a variable that none of the ways to that line gives a value."""
+    error, said = event.exception, event.search(_UNBOUND.pattern)
+    frame = error.frames[-1] if error is not None and error.frames else None
+    package = package_of(frame.file, frame.function) if frame is not None else None
+    # What a framework wrote for the user lies in no folder of its own.
+    if said is None or frame is None or is_users(frame.file) or f"{package}/" not in frame.file:
+        return
+    name = distribution(package, case.packages)
+    if name not in (*FRAMEWORKS, "vllm"):
+        return
+    variable = said["name"] or said["name_2"]
+    yield check.finding(
+        f"{frame.function} of {name} uses {variable} without a value: it has no branch for what it was given, and does "
+        "not say so",
+        fixes=(
+            Fix(
+                title=f"look which values give {variable} one ({frame.file}:{frame.line} and above), and set the "
+                "option that chooses among them to one of these"
+            ),
+            Fix(title=f"or take another release of {name}", commands=(f"pip install --upgrade {name}",)),
+        ),
+    )
+
+
 # deepspeed/runtime/hybrid_engine.py and the containers of module_inject, which know few models and one form of adapter.
 _HYBRID = re.compile(r"/deepspeed/(?:runtime/hybrid_engine\.py|module_inject/containers/)")
 check.signature(

@@ -45,6 +45,7 @@ DISTRIBUTIONS = {
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
     "swift": "ms-swift",
+    "transfer_queue": "transferqueue",
     "yaml": "pyyaml",
     "zmq": "pyzmq",
 }

@@ -158,10 +158,12 @@ def _in_all(asked: SymbolRequest, caller: str | None, case: Case) -> Iterator[tu
 
 def _request(link: LoggedException) -> tuple[SymbolRequest | None, str]:
     """What a message says was asked, and how to say it."""
+    code = link.frames[-1].code if link.frames else ""
     if (match := _ARGUMENT.search(link.message)) is not None:
         owner, name = match["owner"], match["name"]
+        if owner == "__init__" and (classes := _MADE.findall(code)):
+            owner = f"{classes[-1]}.__init__"  # Python 3.9 and older do not name the class
         return SymbolRequest("argument", owner, (name,)), f"{owner} takes no {name}, which {{}} passes"
-    code = link.frames[-1].code if link.frames else ""
     if (match := _OF_A_STRUCT.match(link.message)) is not None and (made := _MADE.search(code)):
         owner, name = made["owner"], match["name"]
         return SymbolRequest("argument", owner, (name,), by_fields=True), f"{owner} takes no {name}, which {{}} passes"

@@ -210,6 +210,21 @@ check.signature(
     ),
     url="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
 )
+# DeepSpeed ZeRO-3 leaves an empty tensor in the place of a parameter whose shards lie on all ranks.
+check.signature(
+    "Error(s) in loading state_dict for ",
+    pattern=r"loading state_dict for (?P<model>\w+)[\s\S]{0,4000}?size mismatch for (?P<name>[\w.]{1,200}): copying a "
+    r"param with shape torch.Size\(\[\d[\d, ]*\]\) from checkpoint, the shape in current model is torch.Size\(\[0\]\)",
+    says="{model} is partitioned by DeepSpeed ZeRO-3 as its weights are loaded: {name} is empty on this rank",
+    fixes=(
+        Fix(
+            title="load within deepspeed.zero.GatheredParameters(params, modifier_rank=0), or before the model is "
+            "partitioned (from_pretrained does so)"
+        ),
+        Fix(title="or train with ZeRO-2, which leaves parameters whole"),
+    ),
+    url="https://deepspeed.readthedocs.io/en/latest/zero3.html#gathering-parameters",
+)
 check.signature(
     "Error(s) in loading state_dict for ",
     pattern=r"loading state_dict for (?P<model>\w+)",
@@ -218,7 +233,7 @@ check.signature(
         r"size mismatch for (?P<name_2>[\w.]{1,200}): copying a param with shape torch.Size\(\[(?P<had>[\d, ]*)\]\) "
         r"from checkpoint, the shape in current model is torch.Size\(\[(?P<has>[\d, ]*)\]\)",
     ),
-    unless=("._extra_state",),
+    unless=("._extra_state", "the shape in current model is torch.Size([0])"),
     says="the checkpoint does not fit {model}[[: {name}]][[ has the shape [{had}] there and [{has}] in the model]]",
     fixes=_of_state,
 )

@@ -259,13 +259,17 @@ def connection_refused(case: Case, event: LogEvent) -> Iterator[Finding]:
 
 # The frameworks' clients of their rollout servers. What asks besides is a reward function, a judge or a tool.
 _CLIENTS = re.compile(r"vllm_client|vllm_generation|infer_client|inference_engine|rollout|vllm_engine|weight_sync")
+# What only those clients ask for, where a log leaves out their frames.
+_THEIR_ROUTE = re.compile(r"with url: /(?:health|get_world_size|init_communicator)/ ")
 _REQUESTS = ("requests", "urllib3", "httpx", "httpcore", "aiohttp", "openai", "anyio", "tenacity", "python")
 
 
 def _asks_another(event: LogEvent) -> str | None:
     """The file whose request failed, where it is no client of a rollout server."""
     frames = [frame for link in event.exception.chain for frame in link.frames] if event.exception is not None else []
-    if any(_CLIENTS.search(frame.file) and not is_users(frame.file) for frame in frames):
+    if any(_CLIENTS.search(frame.file) and not is_users(frame.file) for frame in frames) or event.search(
+        _THEIR_ROUTE.pattern
+    ):
         return None
     asking = [frame.file for frame in frames if package_of(frame.file) not in _REQUESTS]
     return asking[-1].rpartition("/")[2] if asking else None

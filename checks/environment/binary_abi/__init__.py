@@ -175,6 +175,44 @@ check.signature(
 )
 
 
+# vllm/_custom_ops.py up to 0.5.0 goes on without the names that its extension has; the import's own reason is a warning
+# at the engine's start.
+check.signature(
+    "_ops' is not defined",
+    pattern=r"NameError: name '(?P<name>\w+_ops)' is not defined",
+    exception="NameError",
+    when=lambda case, event: bool(event.frames) and event.frames[-1].file.endswith("/vllm/_custom_ops.py"),
+    says="vLLM runs without its compiled extension ({name}), which did not load",
+    fixes=(
+        Fix(title="see why it does not load", commands=("python -c 'import vllm._C'",)),
+        Fix(
+            title="install vLLM again together with the torch that it pins, where no other copy of it is",
+            commands=("python -m pip install --force-reinstall vllm",),
+        ),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/4229",
+)
+
+
+# Its __init__ goes on without the half whose extension does not load.
+check.signature(
+    "module 'transformer_engine' has no attribute '",
+    pattern=r"AttributeError: module 'transformer_engine' has no attribute '(?P<name>pytorch|jax)'",
+    says="transformer_engine.{name} does not load: its extension is absent or was built for another torch or CUDA, and "
+    "the package hides why",
+    fixes=(
+        Fix(title="see why it does not load", commands=("python -c 'import transformer_engine.pytorch'",)),
+        Fix(
+            title="build it for the installed torch",
+            commands=(
+                "pip install --no-build-isolation --no-cache-dir --force-reinstall 'transformer-engine[pytorch]'",
+            ),
+        ),
+    ),
+    url="https://github.com/NVIDIA/TransformerEngine/issues/1014",
+)
+
+
 def _in_front(found: Mismatch) -> bool:
     """Whether torch's own libraries meet another NCCL or CUDA: a library path puts it there (RLD109)."""
     nccl = found.against == "NCCL" or found.detail.startswith("libnccl")

@@ -356,3 +356,20 @@ def test_a_library_in_the_repr_of_what_it_raised() -> None:
     warned = f"WARNING 09-04 04:55:04 _core_ext.py:180] Failed to import with ImportError('{said}')\n"
     later = raised("NameError", "name 'torch' is not defined", "/opt/conda/lib/python3.10/site-packages/vllm/a.py f")
     assert "vllm was not built for the installed torch" in [found.message for found in all_of(check, warned + later)]
+
+
+def test_a_package_that_hides_why_a_part_of_it_does_not_load() -> None:
+    # https://github.com/NVIDIA/TransformerEngine/issues/1014, https://github.com/NVIDIA/Megatron-LM/issues/696
+    said = "module 'transformer_engine' has no attribute 'pytorch'"
+    assert "transformer_engine.pytorch does not load" in ask(check, raised("AttributeError", said)).message
+    assert all_of(check, raised("AttributeError", said.replace("pytorch", "version"))) == []
+
+
+def test_an_engine_without_its_extension() -> None:
+    # https://github.com/vllm-project/vllm/issues/4229, https://github.com/vllm-project/vllm/issues/7991
+    ops = "/opt/venv/lib/python3.10/site-packages/vllm/_custom_ops.py rms_norm"
+    assert (
+        "without its compiled extension"
+        in ask(check, raised("NameError", "name 'vllm_ops' is not defined", ops)).message
+    )
+    assert all_of(check, raised("NameError", "name 'my_ops' is not defined")) == []

@@ -216,3 +216,36 @@ def test_a_message_that_refuses_what_it_asks_for() -> None:
     assert "vllm_mode is refused" in finding(check, raised("ValueError", mode.format("server"))).message
     assert "importance_sampling_level is refused" in finding(check, raised("ValueError", level)).message
     assert findings(check, raised("ValueError", mode.format("colocated"))) == []
+
+
+WORKERS = "/home/me/verl/verl/workers/megatron_workers.py _build_rollout"
+
+
+def test_a_variable_that_a_framework_gives_no_value() -> None:
+    # https://github.com/verl-project/verl/pull/885
+    for said in (
+        "local variable 'rollout' referenced before assignment",
+        "cannot access local variable 'rollout' where it is not associated with a value",
+    ):
+        assert "uses rollout without a value" in finding(check, raised("UnboundLocalError", said, WORKERS)).message
+    assert findings(check, raised("UnboundLocalError", "local variable 'x' referenced before assignment")) == []
+    generated = "/home/me/rl/unsloth_compiled_cache/UnslothGRPOTrainer.py compute_loss"
+    assert (
+        findings(check, raised("UnboundLocalError", "local variable 'x' referenced before assignment", generated)) == []
+    )
+
+
+def test_what_a_frameworks_own_class_lacks() -> None:
+    # https://github.com/verl-project/verl/issues/157
+    said = "'NVMegatronRayWorkerGroup' object has no attribute 'compute_log_prob'"
+    fit, code = (
+        "/home/me/verl/verl/trainer/ppo/ray_trainer.py fit",
+        "old = self.actor_rollout_wg.compute_log_prob(batch)",
+    )
+    assert (
+        "asks its own NVMegatronRayWorkerGroup"
+        in finding(check, raised("AttributeError", said, fit, code=code)).message
+    )
+    mine = said.replace("NVMegatronRayWorkerGroup", "MyWorkerGroup")
+    assert findings(check, raised("AttributeError", mine, fit, code=code)) == []
+    assert findings(check, raised("AttributeError", said, code=code)) == []

@@ -363,3 +363,11 @@ def test_what_a_struct_refuses_is_asked_of_the_class_that_the_line_makes() -> No
     assert found.message.startswith("vllm: SamplingParams takes no guided_decoding, which trl passes")
     assert found.fixes[0].valid_for == "vllm<0.12"
     assert findings(check, raised("TypeError", message, place, code="settings = Row(**generation_kwargs)")) == []
+
+
+def test_before_python_3_10_the_line_names_the_class() -> None:
+    # https://github.com/hiyouga/LlamaFactory/issues/6654
+    engine = "/home/me/LLaMA-Factory/src/llamafactory/chat/vllm_engine.py __init__"
+    code = "self.model = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**engine_args))"
+    said = "__init__() got an unexpected keyword argument 'limit_mm_per_prompt'"
+    assert "AsyncEngineArgs.__init__ takes no" in finding(check, raised("TypeError", said, engine, code=code)).message

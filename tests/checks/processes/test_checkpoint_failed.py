@@ -123,3 +123,13 @@ def test_a_key_that_no_checkpoint_was_asked_for(place: str) -> None:
 def test_a_decorator_of_another_name_loads_nothing() -> None:
     where = "/opt/venv/lib/python3.10/site-packages/ray/util/tracing/tracing_helper.py _resume_span"
     assert findings(check, raised("KeyError", "'messages'", where)) == []
+
+
+def test_weights_that_are_loaded_into_a_partitioned_model() -> None:
+    # https://github.com/hiyouga/ChatGLM-Efficient-Tuning/issues/312
+    said = (
+        "Error(s) in loading state_dict for ValueHead:\n\tsize mismatch for summary.weight: copying a param with shape "
+        "torch.Size([1, 4096]) from checkpoint, the shape in current model is torch.Size([{}])."
+    )
+    assert "ZeRO-3" in finding(check, raised("RuntimeError", said.format(0))).message
+    assert "does not fit ValueHead" in finding(check, raised("RuntimeError", said.format("1, 2048"))).message

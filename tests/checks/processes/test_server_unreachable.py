@@ -292,3 +292,15 @@ def test_a_router_without_an_engine(status: str) -> None:
     said = "httpx.HTTPStatusError: Server error '{}' for url 'http://10.4.3.34:3938/{}'\n"
     assert status[:3] in finding(check, said.format(status, "generate")).message
     assert not findings(check, said.format(status, "search"))
+
+
+def test_the_route_tells_whose_server_is_asked() -> None:
+    # https://github.com/axolotl-ai-cloud/axolotl/issues/2528
+    said = (
+        "HTTPConnectionPool(host='0.0.0.0', port=8000): Max retries exceeded with url: {} (Caused by NewConnectionError"
+        "('<urllib3.connection.HTTPConnection object at 0x2>: Failed to establish a new connection: [Errno 111] "
+        "Connection refused'))"
+    )
+    kind = "requests.exceptions.ConnectionError"
+    assert "judge" not in finding(check, raised(kind, said.format("/health/"))).message
+    assert "judge" in finding(check, raised(kind, said.format("/score"))).message
