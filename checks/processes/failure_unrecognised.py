@@ -231,7 +231,8 @@ _SIGNALLED = re.compile(r"SIG[A-Z]{3,5}|Segmentation fault|Bus error|Illegal ins
 # A frame as absl and glog, UCX, torch's handler, torch's exceptions, Ray and gdb write it.
 _NATIVE_FRAME = re.compile(
     r"(?m)^\s*(?:(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)|\d+)\s+(?P<absl>[\w:~]+)"
-    r"|\d+ +0x[0-9a-f]{6,} (?P<ucx>[\w:~]+)|File \"<unknown>\", line 0, in (?P<torch>[\w:~]+)|frame #\d+: (?P<c10>[\w:~]+)"
+    r"|\d+ +0x[0-9a-f]{6,} (?P<ucx>[\w:~]+)|File \"<unknown>\", line 0, in (?P<torch>[\w:~]+)"
+    r"|frame #\d+: (?P<c10>[\w:~]+)"
     r"|\S+\.so\S*\(\S*\) \[0x[0-9a-f]+\] (?P<ray>[\w:~]+)|#\d+ +(?:0x[0-9a-f]+ in )?(?P<gdb>[A-Za-z_][\w:~]*) \()"
 )
 # What every such stack goes through: the handler, the throw, the interpreter, the thread.
