@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rldoctor.api import Applicability, Case, Check, Finding, Fix, LogEvent, NotApplicable, NotChecked, Severity, find
 from rldoctor.api.releases import SymbolHistory, symbol_history
@@ -107,6 +108,10 @@ def _vllm_variants(case: Case, event: LogEvent, name: str, importer: str, known:
         )
 
 
+# What a framework imports in its own modules, and gives names out for, only where it is installed.
+_ENGINES = ("vllm", "sglang", "lmdeploy")
+
+
 def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory | None = None) -> tuple[Fix, ...]:
     """For a name that another package lacks; ``known`` is its history where that is at hand already."""
     declared = declared_fixes(case, check, sought.package)
@@ -140,6 +145,15 @@ def package_fixes(case: Case, check: Check, sought: Sought, known: SymbolHistory
         commands=(install(case, "--upgrade", sought.package),),
         side_effects="packages that pin it have to follow",
     )
+    word = sought.said.rpartition(".")[2].lower()
+    beside = next((engine for engine in _ENGINES if engine in word.split("_") and engine != sought.package), None)
+    if beside is not None and (case.packages is None or find(case.packages, beside) is None):
+        first = Fix(
+            title=f"install {beside} where it is absent: {sought.package} gives such names out beside it alone",
+            applicability=Applicability.UNSAFE,
+            commands=(install(case, beside),),
+        )
+        return (first, replace(newer, title=f"or {newer.title}"))
     if not sought.importer:
         return (newer, Fix(title=f"or import what {named(sought.package, case)} calls it now"))
     return (

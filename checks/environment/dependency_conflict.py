@@ -48,7 +48,7 @@ from rldoctor.api import (
     find,
     version_within,
 )
-from rldoctor.api.logs import package_of
+from rldoctor.api.logs import is_users, package_of
 from rldoctor.api.packages import Demand, is_framework, needs_of, package_identity
 
 from ..declared.linked import judge_links
@@ -505,6 +505,35 @@ check.signature(
     ),
     url="https://github.com/huggingface/trl/issues/4899",
 )
+
+
+# torch.nn.functional.embedding, of a weight that lies in pieces on all ranks.
+check.signature(
+    "'weight' must be 2-D",
+    "Padding_idx must be within num_embeddings",
+    exception=("RuntimeError", "AssertionError"),
+    when=lambda case, event: _on_a_part(event),
+    says="an embedding is called while its weights are partitioned (DeepSpeed ZeRO-3, FSDP): {error}",
+    fixes=(
+        Fix(
+            title="let the trainer prepare every model that it calls, the reward and reference models as well: "
+            "TRL 0.17 does so for reward models",
+            commands=("pip install --upgrade trl accelerate deepspeed",),
+        ),
+        Fix(title="or ZeRO-2, where the models fit: it does not partition parameters"),
+    ),
+    url="https://github.com/huggingface/trl/pull/3326",
+)
+
+
+def _on_a_part(event: LogEvent) -> bool:
+    """Whether the lookup itself refused the weight, in no module of the user's own; a module that is made with such a
+    padding has another fault."""
+    called = [frame for frame in event.frames if package_of(frame.file, frame.function) != "torch"]
+    if called and is_users(called[-1].file):
+        return False
+    asked = r"assert padding_idx < weight\.size\(0\)"
+    return "must be 2-D" in event.line or any(re.search(asked, line) for line in (event.text, *event.before))
 
 
 # What datasets 4 took away, and what it brought.

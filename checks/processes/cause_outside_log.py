@@ -223,6 +223,35 @@ check.signature(
     silent=True,
     url="https://slurm.schedmd.com/sacct.html",
 )
+# vllm/model_executor/models/registry.py looks at a model's class in a process of its own.
+check.signature(
+    "are not supported for now. Supported architectures",
+    pattern=r"architectures \['?(?P<name>\w+)'?\] are not supported for now. Supported architectures[^\n]*'(?P=name)'",
+    says="vLLM has {name}, and the process in which it looks at that class failed",
+    fixes=(
+        Fix(
+            title="judge what that process wrote, above: Error in inspecting model architecture; or start it alone",
+            commands=("python -m vllm.model_executor.models.registry",),
+        ),
+    ),
+    url="https://github.com/vllm-project/vllm/issues/9515",
+)
+
+
+# What a client raises of an answer without a body that tells more.
+check.signature(
+    "status 500",
+    "status 502",
+    "status code 500",
+    "status code 502",
+    pattern=r"(?:with|returned|got|received)[\w ]{0,20}\bstatus(?: code)?:? (?P<code>50[02])\b",
+    when=lambda case, event: event.fatal and event.exception is not None,
+    says="a server answered {code}: why it could not stands in its own log",
+    fixes=(Fix(title="judge the server's log together with this one", commands=("rldoctor triage SERVER.log",)),),
+    url="https://github.com/rllm-org/rllm/issues/217",
+)
+
+
 # Uvicorn's record of requests whose handling raised, under vLLM, SGLang and reward servers: the rest may be answered.
 _MANY = 10
 _PROBED = re.compile(r'"GET /(?:health|ping|ready|live|metrics)')

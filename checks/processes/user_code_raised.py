@@ -390,6 +390,17 @@ check.signature(
     ),
     url="https://huggingface.co/docs/datasets/loading",
 )
+# Arrow counts the bytes of a column of text with 32 bits.
+check.signature(
+    "offset overflow while concatenating arrays",
+    exception="ArrowInvalid",
+    says="a column of one batch of the data set holds more than 2 GiB, which Arrow cannot put into one array",
+    fixes=(
+        Fix(title="write smaller batches: map(..., batch_size=100, writer_batch_size=100), more files of fewer rows"),
+        Fix(title="or name images and videos by their paths, where the rows hold their bytes"),
+    ),
+    url="https://github.com/huggingface/datasets/issues/6206",
+)
 check.signature(
     "Please pass `features` or at least one example when writing data",
     says="the data set came out empty: no row was left to write",

@@ -160,10 +160,10 @@ class TracebackParser:
                 self._stray = 0
             self._take_frame(found[0])
             return True
-        if indent > (self._margin or 0) or (self._flat and self._lacks_code(text)):
+        if (indent > (self._margin or 0) and not self._ends_flat(text)) or (self._flat and self._lacks_code(text)):
             self._take_code(text.strip())
             return True
-        match = forms.EXCEPTION.match(text[self._margin or 0 :])
+        match = forms.EXCEPTION.match(text.lstrip() if self._flat else text[self._margin or 0 :])
         noise = forms.NOT_MESSAGE.match(text) is not None
         expected = bool(self._draft.frames) and not self._torn and not noise
         if match is not None and (forms.USUAL.search(match["type"]) or (expected and forms.due(match["type"]))):
@@ -271,6 +271,12 @@ class TracebackParser:
         match = forms.EXCEPTION.match(text)
         ends = text.strip() == forms.HEADER or (match is not None and forms.USUAL.search(match["type"]) is not None)
         return not ends and bool(self._draft.frames) and not self._draft.frames[-1].code
+
+    def _ends_flat(self, text: str) -> bool:
+        """Whether the line is the exception of a traceback whose frames lost their indent and whose code kept it."""
+        last = self._draft.frames[-1] if self._flat and self._draft.frames else None
+        match = forms.EXCEPTION.match(text.strip()) if last is not None and last.code else None
+        return match is not None and match["type"].endswith(("Error", "Exception"))
 
     def _take_code(self, code: str) -> None:
         self.part = "code"

@@ -152,3 +152,8 @@ def test_what_megatron_and_sglang_raise_is_theirs() -> None:
     found = finding(text)
     assert found.code == "RLD209"
     assert "raised by megatron-core 0.8.0 to " in found.message
+
+
+def test_what_python_says_itself_tells_no_place() -> None:
+    (found,) = triage_text("IndexError: list index out of range\n").findings
+    assert found.message.endswith("no known pattern")

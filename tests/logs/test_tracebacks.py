@@ -347,3 +347,13 @@ def test_boxes_of_rich_that_grew_from_each_other() -> None:
     first = BOXED.replace("RuntimeError: The size", "ValueError: The size")
     said = "During handling of the above exception, another exception occurred:"
     assert [kind for kind, _ in links(read(f"{first}\n{said}\n\n{BOXED}"))] == ["ValueError", "RuntimeError"]
+
+
+def test_an_exception_that_kept_the_indent_of_the_code_above_it() -> None:
+    # https://github.com/verl-project/verl/issues/4418
+    found = read(
+        "Traceback (most recent call last):\n"
+        'File "/opt/venv/lib/python3.12/site-packages/vllm/lora/ops/lora_shrink_op.py", line 149, in _lora_shrink\n'
+        "    assert token_lora_mapping.size(0) == M\n    AssertionError"
+    )
+    assert (found.type, found.frames[-1].code) == ("AssertionError", "assert token_lora_mapping.size(0) == M")

@@ -322,6 +322,21 @@ check.signature(
 )
 
 
+# Of another rank's address that nothing leads to; one that refuses is there, and its process is gone.
+check.signature(
+    "Connect to ",
+    pattern=r"socket\w*Connect\w*: Connect to (?P<to>[\w.:]+)(?:<\d+>)? (?:failed|returned) ?: ?"
+    r"(?P<why>No route to host|Network is unreachable|Connection timed out)",
+    says="NCCL finds no way to another rank's address {to} ({why}): it took an interface that the nodes do not share, "
+    "or a firewall stands between",
+    fixes=(
+        NAME_INTERFACE,
+        Fix(title="and let the nodes reach each other at all ports: NCCL takes any that is free"),
+    ),
+    url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+)
+
+
 # NCCL's InfiniBand transport, which does not fall back by itself.
 _INFINIBAND = (
     Fix.unsafe(

@@ -153,7 +153,7 @@ check.signature(
     unless=("adapter_config.json", "chat_template", "processor_config"),
     pattern=r"Cannot find any model weights with `(?P<where>[^`]*)`|"
     r"no file named [^\n]*? found in directory (?P<where_2>\S+)|"
-    r"(?P<where_3>\S+) does not appear to have a file named (?P<file>\S+?)\.? ",
+    r"(?P<where_3>\S+) does not appear to have a file named (?P<file>\S+?)\.?(?: |$)",
     when=_is_not_loaded,
     says="the model's directory lacks a file that is needed: {where}[[, {file}]]",
     fixes=(AGAIN, Fix(title="where it is a training checkpoint: convert it to the Hugging Face format first")),
@@ -221,6 +221,8 @@ def architecture(case: Case, event: LogEvent) -> Iterator[Finding]:
     if found is None:
         return
     name = found[1] or found[2]
+    if f"'{name}'" in event.line[event.line.find(event.literal) :]:
+        return  # it has the class, and could not look at it
     since = architecture_since(name)
     yield check.finding(
         f"this vLLM has no implementation of {name}" + (f" (it came with {since})" if since else ""),

@@ -32,6 +32,10 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "the adapter's target modules are not among those that vLLM serves",
         "name target_modules that vLLM serves (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
     ),
+    " is not supported. Currently, only the following modules are supported": (
+        "PEFT puts no adapter on a module of that kind: the names in target_modules fit others than linear layers too",
+        "name linear layers alone in target_modules (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj)",
+    ),
     " not found in the base model": (
         "PEFT finds none of the adapter's target modules in this model",
         "name modules that the model has (print(model)), or target_modules='all-linear'",

@@ -89,6 +89,16 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
     ),
 }
 
+# torch/distributed/fsdp/_flat_param.py; before 2.1 a shorter sentence.
+_FLAT = (
+    "FSDP flattens the parameters of a layer into one, and cannot where some are frozen and others trained (LoRA)",
+    (
+        Fix(title="let it keep them apart: fsdp_use_orig_params: true (accelerate), use_orig_params=True (torch)"),
+        Fix(title="or take FSDP2, which flattens nothing (fsdp_version: 2)"),
+    ),
+)
+REFUSALS |= dict.fromkeys(("uniform `requires_grad`", "uniform requires_grad when use_orig_params=False"), _FLAT)
+
 
 for _literal, (_says, _fixes) in REFUSALS.items():
     check.signature(_literal, says=_says, fixes=_fixes)

@@ -108,7 +108,11 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
 
 
 # Python's own words, by type, which a ``__getattr__`` or an encoder repeats: they tell no place.
-_PYTHONS_OWN = {"AttributeError": " has no attribute ", "TypeError": " is not JSON serializable"}
+_PYTHONS_OWN = {
+    "AttributeError": " has no attribute ",
+    "IndexError": " index out of range",
+    "TypeError": " is not JSON serializable",
+}
 
 
 def tells(place: Place) -> bool:

@@ -134,3 +134,11 @@ def test_an_adapter_that_gives_up() -> None:
     text = "(LLMRayActor pid=90738, ip=192.0.2.7) mlx5: gpu-07: got completion with error:\n"
     assert "InfiniBand" in logged(check, text).message
     assert [f.code for f in triage_text("The completion: got it with error: none\n").findings] == []
+
+
+def test_an_address_that_nothing_leads_to() -> None:
+    # https://github.com/hkproj/pytorch-transformer-distributed/issues/1
+    said = "NCCL error\nLast error:\nsocketStartConnect: Connect to 192.168.19.14<52822> failed : {}"
+    error = "torch.distributed.DistBackendError"
+    assert "192.168.19.14 (No route to host)" in logged(check, raised(error, said.format("No route to host"))).message
+    assert findings(check, raised(error, said.format("Connection refused"))) == []

@@ -574,3 +574,24 @@ def test_without_frames_nobody_knows_which_side_is_older() -> None:
     assert findings(check, "AttributeError: 'XGRPOTrainer' object has no attribute 'num_iterations'\n") == []
     derived = raised("AttributeError", "'XGRPOTrainer' object has no attribute 'num_iterations'", TRL)
     assert findings(check, "[info] trl version: 0.15.0\n" + derived) == []
+
+
+def test_an_embedding_of_which_a_rank_holds_a_part() -> None:
+    # https://github.com/huggingface/trl/issues/3097, https://github.com/huggingface/trl/issues/3202
+    torch = "/opt/venv/lib/python3.11/site-packages/torch/nn/functional.py embedding"
+    assert "partitioned" in finding(check, raised("RuntimeError", "'weight' must be 2-D", torch)).message
+    padding, line = "Padding_idx must be within num_embeddings", "assert padding_idx < weight.size(0), 'Padding_idx'"
+    assert "partitioned" in finding(check, raised("AssertionError", padding, torch, code=line)).message
+    made = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/sparse.py __init__"
+    code = "assert padding_idx < self.num_embeddings"
+    assert findings(check, raised("AssertionError", padding, made, code=code)) == []
+    assert findings(check, raised("RuntimeError", "'weight' must be 2-D")) == []
+
+
+def test_a_name_that_is_given_out_beside_the_engine_alone() -> None:
+    # https://github.com/modelscope/ms-swift/issues/637, https://github.com/modelscope/ms-swift/issues/1557
+    swift = "/opt/venv/lib/python3.10/site-packages/swift/llm/__init__.py"
+    said = f"cannot import name 'get_vllm_engine' from 'swift.llm' ({swift})"
+    assert finding(check, raised("ImportError", said)).fixes[0].title.startswith("install vllm where it is absent")
+    other = finding(check, raised("ImportError", said.replace("get_vllm_engine", "get_other_thing")))
+    assert not any(fix.title.startswith("install vllm") for fix in other.fixes)

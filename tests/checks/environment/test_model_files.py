@@ -309,3 +309,9 @@ def test_a_processor_that_did_not_load(part: str) -> None:
     plugin = "/opt/LLaMA-Factory/src/llamafactory/data/mm_plugin.py _regularize"
     assert f"{part} of it is asked for" in finding(check, raised(*error, plugin)).message
     assert findings(check, raised(*error)) == []
+
+
+def test_a_file_that_is_named_last() -> None:
+    # https://github.com/OptimalScale/LMFlow/issues/104
+    said = "output/checkpoint-5000 does not appear to have a file named config.json."
+    assert "output/checkpoint-5000, config.json" in finding(check, raised("OSError", said)).message

@@ -214,3 +214,26 @@ def test_hydras_hint_alone() -> None:
 def test_a_floating_point_exception_may_be_cublas() -> None:
     (found,) = triage_text("Floating point exception (core dumped)\n", [check]).findings
     assert any("H20" in fix.title for fix in found.fixes)
+
+
+REGISTRY = (
+    "Model architectures ['{}'] are not supported for now. Supported architectures: ['AquilaModel', 'LlamaForCausalLM']"
+)
+
+
+def test_an_architecture_that_is_refused_and_listed() -> None:
+    # https://github.com/vllm-project/vllm/issues/9515, 9624, 9712, 9713
+    said = raised("ValueError", REGISTRY.format("LlamaForCausalLM"))
+    assert "vLLM has LlamaForCausalLM" in finding(check, said).message
+    assert [one.code for one in triage_text(said).findings] == ["RLD901"]
+    other = raised("ValueError", REGISTRY.format("NewForCausalLM"))
+    assert findings(check, other) == []
+    assert [one.code for one in triage_text(other).findings] == ["RLD115"]
+
+
+def test_an_answer_that_only_its_server_explains() -> None:
+    # https://github.com/rllm-org/rllm/issues/217
+    router = "/home/me/rllm/rllm/router/router.py poll"
+    said = raised("Exception", "API request failed with status 500: Internal Server Error", router)
+    assert "a server answered 500" in finding(check, said).message
+    assert findings(check, raised("ValueError", "exit status 500 of 600 rows", router)) == []

@@ -171,3 +171,11 @@ def test_a_reward_function_whose_keys_differ_from_sample_to_sample(key: str) -> 
     log = raised("AssertionError", f"{key}: len(lst)=1, len(sample_scores)=100", trainer)
     assert f"'{key}' 1 times for 100 samples" in triage_text(log, [check]).findings[0].message
     assert triage_text(raised("AssertionError", f"{key}: 1 != 100", trainer), [check]).findings == ()
+
+
+def test_a_column_that_arrow_cannot_put_into_one_array() -> None:
+    # https://github.com/hiyouga/LlamaFactory/issues/2561
+    writer = "/opt/venv/lib/python3.10/site-packages/datasets/arrow_writer.py write_table"
+    said = raised("pyarrow.lib.ArrowInvalid", "offset overflow while concatenating arrays", writer)
+    (found,) = triage_text(said).findings
+    assert found.code == "RLD902" and "batch_size" in found.fixes[0].title

@@ -112,3 +112,13 @@ def test_a_path_without_an_adapter() -> None:
     # Who looks whether a folder has an adapter, and goes on with the whole model, says the same.
     reads = "transformers/models/auto/auto_factory.py from_pretrained"
     assert found(check, f"{error}: not an adapter\n" + traceback("KeyError: 'answer'", reads)) == []
+
+
+def test_modules_that_take_no_adapter() -> None:
+    # https://github.com/hiyouga/LlamaFactory/issues/6373
+    said = (
+        "Target module ModuleDict( (default): Identity() ) is not supported. Currently, only the following modules are "
+        "supported: `torch.nn.Linear`."
+    )
+    (only,) = found(check, traceback(f"ValueError: {said}", "peft/tuners/lora/model.py _create_new_module"))
+    assert "q_proj" in only.fixes[0].title

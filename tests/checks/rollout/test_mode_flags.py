@@ -168,3 +168,16 @@ def test_a_hook_of_rays_that_the_engine_hands_on() -> None:
     (only,) = found(check, traceback(error, "ray/_private/runtime_env/setup_hook.py export_setup_func_module"))
     assert only.fixes[0].edits[0].option == "engine.distributed_executor_backend"
     assert found(check, "WARNING: The env var, __RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR, is set\nDONE\n") == []
+
+
+def test_frozen_and_trained_parameters_in_one_flat_one() -> None:
+    # https://github.com/huggingface/peft/issues/1702, https://github.com/huggingface/transformers/issues/27744
+    for said in (
+        "`FlatParameter` requires uniform `requires_grad`",
+        "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+        "Must flatten tensors with uniform requires_grad when use_orig_params=False",
+    ):
+        (only,) = found(
+            check, traceback(f"ValueError: {said}", "torch/distributed/fsdp/flat_param.py _init_flat_param")
+        )
+        assert "fsdp_use_orig_params" in only.fixes[0].title
