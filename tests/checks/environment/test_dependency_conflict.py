@@ -579,13 +579,14 @@ def test_without_frames_nobody_knows_which_side_is_older() -> None:
 def test_an_embedding_of_which_a_rank_holds_a_part() -> None:
     # https://github.com/huggingface/trl/issues/3097, https://github.com/huggingface/trl/issues/3202
     torch = "/opt/venv/lib/python3.11/site-packages/torch/nn/functional.py embedding"
-    assert "partitioned" in finding(check, raised("RuntimeError", "'weight' must be 2-D", torch)).message
+    model = "/opt/venv/lib/python3.11/site-packages/transformers/models/qwen2/modeling_qwen2.py forward"
+    assert "partitioned" in finding(check, raised("RuntimeError", "'weight' must be 2-D", model, torch)).message
     padding, line = "Padding_idx must be within num_embeddings", "assert padding_idx < weight.size(0), 'Padding_idx'"
-    assert "partitioned" in finding(check, raised("AssertionError", padding, torch, code=line)).message
+    assert "partitioned" in finding(check, raised("AssertionError", padding, model, torch, code=line)).message
     made = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/sparse.py __init__"
     code = "assert padding_idx < self.num_embeddings"
-    assert findings(check, raised("AssertionError", padding, made, code=code)) == []
-    assert findings(check, raised("RuntimeError", "'weight' must be 2-D")) == []
+    assert findings(check, raised("AssertionError", padding, model, made, code=code)) == []
+    assert findings(check, raised("RuntimeError", "'weight' must be 2-D", torch)) == []
 
 
 def test_a_name_that_is_given_out_beside_the_engine_alone() -> None:
