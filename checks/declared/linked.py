@@ -16,7 +16,10 @@ _ASKS = {
     "attribute": "uses {owner}.{name}; {of} does not define it",
     "argument": "passes {name} to {owner}; that of {of} does not take it",
     "positions": "calls {owner} with {name} arguments by position; that of {of} takes fewer",
-    "override": "puts a method in the place of {owner} that takes no {name}, which {of} passes to it",
+    "override-argument": "puts a method in the place of {owner} that takes no {name}, which {of} passes to it",
+    "override-positions": "puts a method in the place of {owner} that takes fewer arguments by position than the "
+    "{name} that {of} passes to it",
+    "override-missing-argument": "puts a method in the place of {owner} that requires {name}, which {of} does not pass",
     "always": "imports {name}, which is not installed: what {owner} of {of} returns is a tuple, which is always true",
     "refused": "refuses {of}: {name}",
     "missing-argument": "calls {owner} without {name}; that of {of} requires it",

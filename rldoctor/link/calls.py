@@ -27,9 +27,13 @@ class Misfit:
 def misfits(provider: Provider, definition: Definition, call: ast.Call) -> Iterator[Misfit]:
     """What Python would refuse, where the signature is certain."""
     found = _signature(provider, definition)
-    if found is None:
-        return
-    arguments, bound = found
+    if found is not None:
+        yield from unfit(*found, call)
+
+
+def unfit(arguments: ast.arguments, bound: int, call: ast.Call) -> Iterator[Misfit]:
+    """What Python would refuse of a call of what has these parameters, the first ``bound`` of which are given
+    already."""
     positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)][bound:]
     only_positional = {a.arg for a in arguments.posonlyargs}
     keywords = [k.arg for k in call.keywords]
@@ -70,6 +74,35 @@ def _signature(provider: Provider, definition: Definition, depth: int = 0) -> tu
     if init is None:
         return _inherited(provider, definition, node, depth)
     return None if init.decorator_list else (init.args, 1)
+
+
+def inherited_method(
+    provider: Provider, module: str, node: ast.ClassDef, name: str
+) -> tuple[Definition, ast.FunctionDef] | None:
+    """The plain method that a class, which stands in ``module``, has from the only one above it or from those above
+    that, behind the class that it stands in; None where it is not certain which."""
+    for _ in range(_DEEPEST):
+        if len(node.bases) != 1 or not isinstance(node.bases[0], ast.Name):
+            return None
+        above = provider.definition(module, node.bases[0].id)
+        if above is None or not isinstance(above.node, ast.ClassDef):
+            return None
+        bound = [part for part in above.node.body if name in _binds(part)]
+        if bound:
+            function = bound[0]
+            alone = isinstance(function, ast.FunctionDef) and not function.decorator_list and len(bound) == 1
+            return (above, function) if alone and isinstance(function, ast.FunctionDef) else None
+        module, node = above.source.name, above.node
+    return None
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a class may give it, whichever way it goes."""
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {statement.name}
+    named = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name)}
+    defined = (part for part in ast.walk(statement) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef))
+    return named | {part.name for part in defined}
 
 
 def _inherited(

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from packaging.version import Version
 
-from rldoctor.link.calls import misfits
+from rldoctor.link.calls import inherited_method, misfits, unfit
 from rldoctor.link.locate import Kind
 from rldoctor.link.overrides import unfit_overrides
 from rldoctor.link.problems import Problem, When
@@ -51,7 +51,7 @@ Outcome = Raised | Returned | None
 class Frame:
     """Where the statements stand that are being followed: a module, or a function of it. ``unsure`` counts the
     conditions around them, within the module, that cannot be worked out; ``tests`` are those that can; ``handling`` is
-    the exception whose handler they are in."""
+    the exception whose handler they are in; ``owner`` the class whose method the function is."""
 
     source: Source
     names: Environment
@@ -60,6 +60,7 @@ class Frame:
     local: bool = False
     future_annotations: bool = False
     handling: Raised | None = None
+    owner: ast.ClassDef | None = None
     tests: list[ast.expr] = field(default_factory=list)
 
     def look_up(self, name: str) -> Value | None:
@@ -531,8 +532,8 @@ class Follower:
         return outcome
 
     def _replaces(self, node: ast.ClassDef, frame: Frame) -> None:
-        """Notes what a class of another package passes to methods that stand for its own, and that these do not take.
-        They fail when they are called."""
+        """Notes how a class of another package calls methods that stand for its own, and that these do not fit. They
+        fail when they are called."""
         for base in node.bases:
             above = self.evaluate(base, frame)
             if not isinstance(above, Object) or above.module.partition(".")[0] not in self.other:
@@ -540,9 +541,9 @@ class Follower:
             definition = self.provider.definition(above.module, above.name)
             if definition is None or not isinstance(definition.node, ast.ClassDef):
                 continue
-            for unfit in unfit_overrides(self.sources, definition, node):
-                owner = f"{definition.source.name}.{above.name}.{unfit.method.name}"
-                found = self._problem("override", unfit.method, unfit.argument, owner, frame)
+            for one in unfit_overrides(self.sources, definition, node):
+                owner = f"{definition.source.name}.{above.name}.{one.method.name}"
+                found = self._problem(f"override-{one.misfit.kind}", one.method, one.misfit.name, owner, frame)
                 self._add((replace(found, when=When.CALL),), frame)
 
     # Expressions
@@ -572,7 +573,13 @@ class Follower:
         return None
 
     def _fits(self, call: ast.Call, frame: Frame) -> Raised | None:
-        """Whether a call of another package's class or function is one that Python accepts."""
+        """Whether a call of another package's class or function, or of a method that an own class has from one, is one
+        that Python accepts."""
+        if frame.owner is not None and isinstance(call.func, ast.Attribute):
+            return self._fits_above(call, call.func, frame.owner, frame)
+        return self._fits_object(call, frame)
+
+    def _fits_object(self, call: ast.Call, frame: Frame) -> Raised | None:
         target = self.evaluate(call.func, frame)
         if not isinstance(target, Object) or target.module.partition(".")[0] not in self.other:
             return None
@@ -584,6 +591,22 @@ class Follower:
             for misfit in misfits(self.provider, definition, call)
         )
         return self._report("TypeError", problems, frame)
+
+    def _fits_above(self, call: ast.Call, function: ast.Attribute, owner: ast.ClassDef, frame: Frame) -> Raised | None:
+        """Whether ``super().name(...)``, or ``self.name(...)`` where the class has none of that name, fits the method
+        of another package's class above."""
+        to = function.value
+        mine = {part.name for part in owner.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+        above = isinstance(to, ast.Call) and last_name(to.func) == "super" and not to.args
+        if not above and not (isinstance(to, ast.Name) and to.id == "self" and function.attr not in mine):
+            return self._fits_object(call, frame)
+        found = inherited_method(self.provider, frame.source.name, owner, function.attr)
+        if found is None or found[0].source.name.partition(".")[0] not in self.other:
+            return None
+        definition, method = found
+        dotted = f"{definition.source.name}.{definition.node.name}.{method.name}"
+        problems = (self._problem(one.kind, call, one.name, dotted, frame) for one in unfit(method.args, 1, call))
+        return self._report("TypeError", tuple(problems), frame)
 
     def _computed(self, node: ast.expr, frame: Frame) -> Iterator[ast.Attribute | ast.Call]:
         """The attributes and calls that are made when an expression is computed: not those in a lambda, nor behind a

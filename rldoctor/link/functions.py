@@ -24,22 +24,24 @@ def follow_functions(follower: Follower) -> None:
         if not bound and not mention.search(outline.text):
             continue
         source = follower.sources.whole(name)
-        for function in _functions(source.tree.body) if source is not None else ():
+        for function, owner in _functions(source.tree.body) if source is not None else ():
             assert source is not None
             arguments = function.args
             given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
             local = {argument.arg: NOT_KNOWN for argument in given if argument is not None}
-            follower.follow(function.body, Frame(source, dict(local), 0, names, local=True))
+            follower.follow(function.body, Frame(source, dict(local), 0, names, local=True, owner=owner))
     follower.when = When.IMPORT
 
 
-def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions and methods of a module; those within others belong to these."""
+def _functions(
+    body: list[ast.stmt], owner: ast.ClassDef | None = None
+) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
+    """The functions and methods of a module, these with their class; those within others belong to these."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+            yield node, owner
         elif isinstance(node, ast.ClassDef):
-            yield from _functions(node.body)
+            yield from _functions(node.body, node)
 
 
 def _top(value: Module | Object) -> str:

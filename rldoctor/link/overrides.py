@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from rldoctor.link.calls import Misfit, unfit
 from rldoctor.link.provided import Definition
 from rldoctor.link.sources import Sources
 from rldoctor.records import dataclass
@@ -15,17 +16,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Override:
-    """A method that stands for one of the class ``above`` and takes no keyword ``argument``, with which that calls it;
-    ``line`` is the call's."""
+    """A method that stands for one of the class ``above`` and does not fit how that calls it."""
 
     method: Function
-    argument: str
-    line: int
+    misfit: Misfit
 
 
 def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) -> Iterator[Override]:
-    """What the methods of the class ``above`` pass by keyword to those that ``below`` puts in their place, and these do
-    not take. Only calls with plain keywords count, and only methods that are defined in both."""
+    """What the methods of the class ``above`` pass to those that ``below`` puts in their place, and these do not take,
+    or what these require and do not get. Only methods that are defined in both count."""
     assert isinstance(above.node, ast.ClassDef)
     called = (f"self.{name}(" in above.source.text for name in _methods(above.node).keys() & _methods(below).keys())
     whole = sources.whole(above.source.name) if any(called) else None
@@ -39,13 +38,8 @@ def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) ->
         if caller in own:  # its body does not run
             continue
         for name, call in _calls_of_its_own(function):
-            if name not in shared or own[name].args.kwarg is not None:
-                continue
-            arguments = own[name].args
-            taken = {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)}
-            for keyword in call.keywords:
-                if keyword.arg is not None and keyword.arg not in taken:
-                    yield Override(own[name], keyword.arg, call.lineno)
+            if name in shared:
+                yield from (Override(own[name], misfit) for misfit in unfit(own[name].args, 1, call))
 
 
 def _methods(node: ast.ClassDef) -> dict[str, Function]:

@@ -24,10 +24,10 @@ class Problem:
     """``file:line`` of package ``by`` asks ``owner`` (a module or callable of the package ``of``) for ``name``.
 
     ``kind`` is ``name``, ``module``, ``attribute``, ``argument``, ``missing-argument``, ``positions`` (``name`` is how
-    many are given), ``override`` (a method that stands for ``owner`` and takes no ``name``, which ``of`` passes to it),
-    ``always`` (a module ``name`` that is not installed, where ``owner``, asked whether it is, returns what is always
-    true) or ``refused`` (the file raises for the version of ``owner``; ``name`` is what it says); ``entry`` is the
-    module through which the launch reaches the file."""
+    many are given), ``override-`` before one of these three (a method that stands for ``owner`` does not fit how ``of``
+    calls it), ``always`` (a module ``name`` that is not installed, where ``owner``, asked whether it is, returns what
+    is always true) or ``refused`` (the file raises for the version of ``owner``; ``name`` is what it says); ``entry``
+    is the module through which the launch reaches the file."""
 
     kind: str
     by: str

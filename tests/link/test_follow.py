@@ -245,8 +245,98 @@ def test_a_method_in_the_place_of_another_takes_what_is_passed_to_it(link: Link)
             def compute_loss(self, model, inputs): ...
         """
     assert link(text, {"transformers/trainer.py": above}) == [
-        "call: trl/trainer/grpo_trainer.py:4 override num_items_in_batch of transformers.trainer.Trainer.compute_loss"
+        "call: trl/trainer/grpo_trainer.py:4 override-argument num_items_in_batch of "
+        "transformers.trainer.Trainer.compute_loss"
     ]
+
+
+def test_a_method_in_the_place_of_another_gets_what_it_requires(link: Link) -> None:
+    above = """
+        class Trainer:
+            def train(self):
+                self.training_step(1, 2)
+                self.sampler(1)
+                self.evaluate(*args)
+                self.log(1)
+            def training_step(self, model, inputs): ...
+            def sampler(self, dataset=None): ...
+            def evaluate(self, dataset): ...
+            def log(self, logs): ...
+        """
+    text = """
+        from transformers.trainer import Trainer
+        class Newer(Trainer):
+            def training_step(self, model, inputs, num_items): ...
+            def sampler(self): ...
+            def evaluate(self): ...
+            @staticmethod
+            def log(logs): ...
+        class Fits(Trainer):
+            def training_step(self, model, inputs, num_items=None, *, more=1): ...
+            def sampler(self, *args): ...
+        """
+    owner = "transformers.trainer.Trainer"
+    assert link(text, {"transformers/trainer.py": above}) == [
+        f"call: trl/trainer/grpo_trainer.py:4 override-missing-argument num_items of {owner}.training_step",
+        f"call: trl/trainer/grpo_trainer.py:5 override-positions 1 of {owner}.sampler",
+    ]
+
+
+ABOVE = """
+    class Base:
+        def log(self, logs, start_time=None): ...
+        def save(self, output_dir): ...
+        @property
+        def model(self): ...
+        if True:
+            def prepare(self): ...
+        else:
+            def prepare(self, more): ...
+    class Trainer(Base):
+        def train(self, resume=None): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("super().train(resume=1)", None),
+        ("super().train(trial=1)", "argument trial of transformers.trainer.Trainer.train"),
+        ("super().log({}, 1, 2)", "positions 3 of transformers.trainer.Base.log"),
+        ("self.save()", "missing-argument output_dir of transformers.trainer.Base.save"),
+        ("self.save(*given)", None),
+        ("self.train(trial=1)", None),  # its own
+        ("self.model(1, 2)", None),
+        ("super().prepare(1, 2)", None),  # which of them is not known
+        ("super().absent(1)", None),
+        ("other.save()", None),
+        ("super(Base, self).save()", None),
+        ("super().save() if hasattr(transformers.trainer, 'absent') else None", None),
+    ],
+)
+def test_a_call_of_an_inherited_method_fits_it(link: Link, call: str, found: str | None) -> None:
+    text = f"""
+        import transformers.trainer
+        from transformers.trainer import Trainer
+        class Middle(Trainer): ...
+        class GRPOTrainer(Middle):
+            def train(self, trial=None):
+                {call}
+        """
+    wanted = [f"call: trl/trainer/grpo_trainer.py:7 {found}"] if found is not None else []
+    assert link(text, {"transformers/trainer.py": ABOVE}, functions=True) == wanted
+
+
+def test_of_several_classes_above_nobody_knows_whose_method_it_is(link: Link) -> None:
+    text = """
+        from transformers.trainer import Trainer
+        class Mixin:
+            def save(self): ...
+        class GRPOTrainer(Mixin, Trainer):
+            def train(self):
+                super().save()
+        """
+    assert link(text, {"transformers/trainer.py": ABOVE}, functions=True) == []
 
 
 def test_a_package_that_is_not_installed_is_another_checks_question(link: Link) -> None:
