@@ -69,6 +69,13 @@ class Table(PackedTable):
             if len(longest) >= shortest and longest in text and all(part in text for part in parts):
                 yield self._place(module, function, row)
 
+    def beginning(self, text: str) -> Iterator[Place]:
+        """The messages that may begin as ``text`` does, which was cut somewhere behind."""
+        for _, (first, *further), module, function, row in self._by_literal:
+            begins = text.startswith(first) if len(first) < len(text) else first.startswith(text)
+            if begins and (first or not further or further[0] in text):
+                yield self._place(module, function, row)
+
     @cached_property
     def _by_literal(self) -> list[tuple[str, list[str], str, str, list[Any]]]:
         """Every message behind its longest literal part and all of them; a log asks for each of its failures."""

@@ -1,7 +1,8 @@
 """Finds the places that can have printed what a failure shows.
 
 The frame that raised decides first: module, function, exception type and template together. Without it the template
-alone has to tell the place, so that only long ones count."""
+alone has to tell the place, so that only long ones count. Of a message that was cut, by whoever printed it or where a
+line ended, the beginning decides in the same way."""
 
 from __future__ import annotations
 
@@ -26,6 +27,11 @@ _MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 21
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
 _WORD = re.compile(r"[A-Za-z]{2,}")
+# What stands where a message was cut; without it, one that may have gone on in the next line has at least so many
+# characters, type included.
+_CUT = re.compile(r"\s*(?:\.\.\.|…|<truncated>|\[(?:\.\.\. ?)?truncated[^\]]*\])$")
+_LINE = 60
+_SHARED = 4  # characters of a literal part behind a hole, from which on a text is taken to end in it
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str
     among = [name for name in dict.fromkeys(packages) if name in covered]
     for said in _readings(shown):
         found = list(_by_frame(said, among)) or list(_by_text(said, among or covered))
+        if not found or (_CUT.search(said.message) is not None and not said.module):
+            found += _by_beginning(said, among, covered)
         if found:
             best = max(letters for letters, _ in found)
             return _chosen(said, [place for letters, place in found if letters == best], releases or {})
@@ -102,9 +110,57 @@ def _by_frame(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Plac
 def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
     """The places whose template tells them by itself."""
     for package in packages:
-        for place in Table.load(package).holding(shown.message, _SHORTEST):
+        for place in Table.load(package).holding(f"{shown.message} ", _SHORTEST):
             if place.type == shown.type and tells(place) and _filled(place, shown.message) is not None:
                 yield _letters(place), place
+
+
+def _by_beginning(shown: Shown, among: Iterable[str], covered: Iterable[str]) -> Iterator[tuple[int, Place]]:
+    """The places with whose template a message begins that was cut: those of the function that raised, else those that
+    the beginning tells by itself. Where nothing says that it was cut, it has to end within a literal part."""
+    cut = _CUT.search(shown.message)
+    said = shown.message[: cut.start()] if cut is not None else shown.message
+    if cut is None and len(shown.type) + len(shown.message) < _LINE:
+        return
+    inside = [
+        (begun, place)
+        for package in (among if shown.module else ())
+        for place in Table.load(package).within(shown.module)
+        if place.function.rpartition(".")[2] == shown.function and place.type == shown.type
+        if (begun := _begun(place, said)) and begun[0] and (cut is not None or not begun[1])
+    ]
+    alone = (
+        (begun, place)
+        for package in (among or covered)
+        for place in Table.load(package).beginning(said)
+        if place.type == shown.type and tells(place) and (begun := _begun(place, said)) is not None
+        if _tell(place.type, begun[0]) and (not begun[1] if cut is None else _value_like(begun[1]))
+    )
+    yield from ((sum(map(_letters_of, parts)), place) for (parts, _), place in (inside or alone))
+
+
+def _begun(place: Place, said: str) -> tuple[list[str], str] | None:
+    """The literal parts of a template as far as a text that was cut has them, the last of them perhaps in part, and
+    what stands in the hole in which it ends, empty where it ends in a part; None where it begins otherwise."""
+    found: list[str] = []
+    at = 0
+    for part in place.literals:
+        start = said.find(part, at) if found else 0 if said.startswith(part) else -1
+        if start < 0:
+            rest = said[at:]
+            sizes = range(min(len(part) - 1, len(rest)), 0, -1)
+            shared = next((size for size in sizes if rest.endswith(part[:size])), 0)
+            if not found:  # before the first hole stands nothing but the beginning
+                return ([part[:shared]], "") if shared == len(said) else None
+            return ([*found, part[:shared]], "") if shared >= _SHARED else (found, rest)
+        found.append(part)
+        at = start + len(part)
+    return found, said[at:]
+
+
+def _value_like(text: str) -> bool:
+    """Whether a text may be a value, and is no sentence that goes on as the template does not."""
+    return sum(word.isalpha() for word in text.split()) < _FEWEST_WORDS
 
 
 # Python's own words, by type, which a ``__getattr__`` or an encoder repeats: they tell no place.
@@ -117,12 +173,16 @@ _PYTHONS_OWN = {
 
 def tells(place: Place) -> bool:
     """Whether a template is long enough to tell its place where nothing but the text speaks for it."""
-    own = _PYTHONS_OWN.get(place.type)
-    if own is not None and any(own in part for part in place.literals):
+    return _tell(place.type, place.literals)
+
+
+def _tell(type_: str, literals: list[str]) -> bool:
+    own = _PYTHONS_OWN.get(type_)
+    if own is not None and any(own in part for part in literals):
         return False
-    words = [word for part in place.literals for word in _WORD.findall(part)]
-    longest = max(place.literals, key=len)
-    return len(longest) >= _SHORTEST and _letters(place) >= _FEWEST_LETTERS and len(words) >= _FEWEST_WORDS
+    words = [word for part in literals for word in _WORD.findall(part)]
+    letters = sum(map(_letters_of, literals))
+    return max(map(len, literals)) >= _SHORTEST and letters >= _FEWEST_LETTERS and len(words) >= _FEWEST_WORDS
 
 
 def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace | None:
@@ -175,11 +235,11 @@ def _filled(place: Place, message: str) -> dict[str, str] | None:
     first, last = place.literals[0][:1], place.literals[-1][-1:]
     begins = r"(?<!\w)" if re.match(r"\w", first) else ""
     ends = "$" if not last else r"(?!\w)" if not last.isspace() else ""
-    match = re.search(f"{begins}{pattern}{ends}", message)
+    match = re.search(f"{begins}{pattern}{ends}", f"{message} ")  # a hole at its end may be filled with nothing
     if match is None or (not place.template and message):
         return None
     named = zip(place.holes, match.groups(), strict=True)
-    return {hole: words[:_LONGEST_VALUE] for hole, words in named if hole}
+    return {hole: words[:_LONGEST_VALUE].rstrip() for hole, words in named if hole}
 
 
 def _asserted(place: Place, shown: Shown) -> bool:
@@ -195,4 +255,8 @@ def _asserted(place: Place, shown: Shown) -> bool:
 
 
 def _letters(place: Place) -> int:
-    return sum(len(part) - part.count(" ") for part in place.literals)
+    return sum(map(_letters_of, place.literals))
+
+
+def _letters_of(part: str) -> int:
+    return len(part) - part.count(" ")

@@ -57,6 +57,38 @@ def test_lines_and_validators_around_a_message_do_not_hide_it() -> None:
     assert placed(trace(Shown("pydantic_core._pydantic_core.ValidationError", shown))) is not None
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("max_tokens (512) is smaller than max_l...", True),  # within a literal part
+        ("max_tokens (512) is smaller than max_len (40…", True),  # within a value
+        ("max_tokens (/data/my runs/a) is smaller than [truncated 12 characters]", True),
+        ("max_tokens (512) is ...", False),  # nothing yet that tells it
+        (
+            "max_tokens (512) is smaller than max_len (4096) only where the model says so ...",
+            False,
+        ),  # goes on otherwise
+        ("max_tokens (512) is smaller than max", False),  # nothing says that it was cut
+        (f"max_tokens ({'9' * 40}) is smaller than max_", True),  # where a line ended
+        (f"max_tokens ({'9' * 40}) is smaller than max_len (4096) in all", False),
+    ],
+)
+def test_a_message_that_was_cut_is_known_by_its_beginning(said: str, told: bool) -> None:
+    assert placed(trace(Shown("ValueError", said))) == ("engine.config.limits.Limits.check" if told else None)
+    assert trace(Shown("TypeError", said)) is None
+
+
+def test_the_beginning_of_a_message_in_the_function_that_raised() -> None:
+    assert placed(trace(Shown("ValueError", "Unkno...", "engine.core", "load"), ["engine"])) == "engine.core.load"
+    assert trace(Shown("ValueError", "Unkno", "engine.core", "load"), ["engine"]) is None
+    assert trace(Shown("ValueError", "Other...", "engine.core", "load"), ["engine"]) is None
+
+
+def test_a_hole_at_the_end_may_be_empty() -> None:
+    found = trace(Shown("AssertionError", "Expected 2 inputs, got", "engine.split", "fed"), ["engine"])
+    assert placed(found) == "engine.split.fed" and found is not None and found.values == {"n": "2", "m": ""}
+
+
 def test_what_is_too_general_needs_its_frame() -> None:
     general = Shown("ValueError", "Unknown thing")
     assert trace(general) is None
