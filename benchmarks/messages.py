@@ -1,11 +1,12 @@
 """How many messages of published releases are traced to the place that prints them.
 
-    python -m benchmarks.messages [--count 1000] [--seed 1] [--alone]
+    python -m benchmarks.messages [--count 1000] [--seed 1] [--alone] [--rough]
 
 Places that raise are drawn at random from the tables, from releases drawn at random; their holes are filled with random
 values and the text is written as Python would print it, with the frames of the package and without (there messages too
 general to tell a place by themselves are left out, and counted). A message counts where the place that was drawn is
-named: alone, or among all that print the same words."""
+named: alone, or among all that print the same words. ``--rough`` takes values as runs have them, and puts a fourth of
+the messages each into the log as they are, behind a launcher's prefix, wrapped at 80 columns, and cut."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import argparse
 import random
 import string
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -28,14 +30,17 @@ from rldoctor.logs.table import Table as Signatures
 from rldoctor.tables.messages import HOLE, Place, Table
 from rldoctor.tables.messages.match import Trace, tells
 
+PREFIXES = ("(EngineCore_DP0 pid=41215) ", "(TaskRunner pid=4121, ip=10.0.0.7) ", "[rank3]: ", "0: ", "[default0]:")
+
 
 @dataclass(frozen=True)
 class Drawn:
-    """A place with a message that it prints."""
+    """A place with a message that it prints, and the way in which it stands in the log."""
 
     place: Place
     release: str
     message: str
+    way: str
 
 
 def main() -> int:
@@ -44,9 +49,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--alone", action="store_true", help="without frames only")
     parser.add_argument("--show", type=int, default=0, help="print so many that were not traced")
+    parser.add_argument("--rough", action="store_true", help="values and logs as runs have them")
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    drawn = [_drawn(chance) for _ in range(given.count)]
+    drawn = [_drawn(chance, given.rough) for _ in range(given.count)]
     signatures = Signatures(list(load().checks.values()))
     for name, framed in (("with frames", True), ("message alone", False))[given.alone :]:
         telling = [d for d in drawn if framed or tells(d.place)]
@@ -75,7 +81,7 @@ def main() -> int:
     return 0
 
 
-def _drawn(chance: random.Random) -> Drawn:
+def _drawn(chance: random.Random, rough: bool) -> Drawn:
     while True:
         table = Table.load(chance.choice(Table.packages()))
         release = chance.choice(table.releases)
@@ -84,8 +90,10 @@ def _drawn(chance: random.Random) -> Drawn:
             continue
         place = Place(table.package, module, function, type_, template, conditions, ((release, release),))
         parts = template.split(HOLE)
-        words = (_value(chance) if position % 2 else part for position, part in enumerate(parts))
-        return Drawn(place, release, "".join(words))
+        value = _rough_value if rough else _value
+        words = (value(chance) if position % 2 else part for position, part in enumerate(parts))
+        way = chance.choice(["plain", "prefixed", "wrapped", "cut"]) if rough else "plain"
+        return Drawn(place, release, "".join(words), way)
 
 
 @cache
@@ -100,9 +108,45 @@ def _value(chance: random.Random) -> str:
     )
 
 
+def _rough_value(chance: random.Random) -> str:
+    word = "".join(chance.choices(string.ascii_lowercase, k=chance.randint(3, 9)))
+    return chance.choice(
+        [
+            f"/mnt/My Drive/{word} runs/ckpt (3)/model-00001-of-00004.safetensors",
+            str([chance.randint(0, 151_000) for _ in range(chance.randint(20, 60))]),
+            str([word] * 12),
+            "tensor([[0.1250, -1.0000],\n        [   nan,  3.5000]], device='cuda:0', grad_fn=<MulBackward0>)",
+            "torch.Size([8, 4096, 152064])",
+            "{'a': {'b': 1}, \"c\": [None, True]}",
+            "{{no template}} {0} %s 100%",
+            "数据集/模型-é ü ñ 🚀",
+            f"one line\nand another of {word}\n\nand a third",
+            f"<class 'transformers.models.qwen2.modeling_qwen2.{word.title()}'>",
+            f"<{word}.Foo object at 0x7f3c2a1b9d90>",
+            f"https://huggingface.co/{word}/model/resolve/main/config.json?download=true&x=%20",
+            f'"it\'s {word}"',
+            f"{chance.random():.3e}",
+            "",
+        ]
+    )
+
+
 def _log(item: Drawn, framed: bool) -> str:
-    place = item.place
-    said = f"{place.type}: {item.message}".removesuffix(": ")
+    text = _traceback(item, framed)
+    prefix = PREFIXES[len(item.message) % len(PREFIXES)] if item.way == "prefixed" else ""
+    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
+
+
+def _said(item: Drawn) -> str:
+    said = f"{item.place.type}: {item.message}".removesuffix(": ")
+    if item.way == "wrapped":
+        return "\n".join(part for line in said.split("\n") for part in textwrap.wrap(line, 80) or [""])
+    kept = max(len(item.place.type) + 20, len(said) * 2 // 3)
+    return f"{said[:kept]}..." if item.way == "cut" and kept < len(said) else said
+
+
+def _traceback(item: Drawn, framed: bool) -> str:
+    place, said = item.place, _said(item)
     if not framed:
         return f"INFO 01-01 10:00:00 start\n{said}\n"
     code = f"raise {place.type}("

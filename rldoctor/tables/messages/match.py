@@ -110,7 +110,7 @@ def _by_frame(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Plac
 def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
     """The places whose template tells them by itself."""
     for package in packages:
-        for place in Table.load(package).holding(f"{shown.message} ", _SHORTEST):
+        for place in Table.load(package).holding(f" {shown.message} ", _SHORTEST):
             if place.type == shown.type and tells(place) and _filled(place, shown.message) is not None:
                 yield _letters(place), place
 
@@ -235,11 +235,11 @@ def _filled(place: Place, message: str) -> dict[str, str] | None:
     first, last = place.literals[0][:1], place.literals[-1][-1:]
     begins = r"(?<!\w)" if re.match(r"\w", first) else ""
     ends = "$" if not last else r"(?!\w)" if not last.isspace() else ""
-    match = re.search(f"{begins}{pattern}{ends}", f"{message} ")  # a hole at its end may be filled with nothing
+    match = re.search(f"{begins}{pattern}{ends}", f" {message} ")  # a hole at its ends may be filled with nothing
     if match is None or (not place.template and message):
         return None
     named = zip(place.holes, match.groups(), strict=True)
-    return {hole: words[:_LONGEST_VALUE].rstrip() for hole, words in named if hole}
+    return {hole: words.strip()[:_LONGEST_VALUE] for hole, words in named if hole}
 
 
 def _asserted(place: Place, shown: Shown) -> bool:

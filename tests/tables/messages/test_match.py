@@ -20,6 +20,7 @@ ROWS = {
     ("engine.split", "sorted", "AssertionError", f"the {HOLE}i{HOLE}-th partition is empty", ()): {"0.9.0"},
     ("engine.split", "fed", "AssertionError", f"Expected {HOLE}n{HOLE} inputs, got {HOLE}m{HOLE}", ()): {"0.9.0"},
     ("engine.core", "load", "KeyError", f"{HOLE}name{HOLE}", ()): {"0.9.0"},
+    ("engine.core", "find", "ValueError", f"{HOLE}name{HOLE} is not in the list of names", ()): {"0.9.0"},
 }
 
 
@@ -84,7 +85,9 @@ def test_the_beginning_of_a_message_in_the_function_that_raised() -> None:
     assert trace(Shown("ValueError", "Other...", "engine.core", "load"), ["engine"]) is None
 
 
-def test_a_hole_at_the_end_may_be_empty() -> None:
+def test_a_hole_at_either_end_may_be_empty() -> None:
+    found = trace(Shown("ValueError", "is not in the list of names", "engine.core", "find"), ["engine"])
+    assert placed(found) == "engine.core.find" and found is not None and found.values == {"name": ""}
     found = trace(Shown("AssertionError", "Expected 2 inputs, got", "engine.split", "fed"), ["engine"])
     assert placed(found) == "engine.split.fed" and found is not None and found.values == {"n": "2", "m": ""}
 
