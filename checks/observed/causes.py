@@ -172,7 +172,11 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
                 "hours? of use",
                 "h_rt",
             ),
-            *(r"limit of \d+ ?(?:hours?|h|minutes?|min|days?)", "time (?:is|was) (?:up|over)"),
+            *(
+                "session (?:length|duration)",
+                r"limit of \d+ ?(?:hours?|h|minutes?|min|days?)",
+                "time (?:is|was) (?:up|over)",
+            ),
             *("(?:allotted|requested) time", "end of (?:the |its )?(?:reservation|window|slot|lease)"),
             *(r"reservation (?:\S+ )?(?:expire[sd]?|end(?:s|ed)?|is over)", "(?:ran|running|run) (?:for )?too long"),
         ),

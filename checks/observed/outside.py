@@ -98,7 +98,7 @@ _PLAIN = re.compile(
     rf"(?:(?:{_OF_OTHERS}|run)\b(?:{_NAME}){{0,4}} |(?!container){_JOB}\b(?:{_NAME}){{1,4}} "
     rf"|(?:{_JOB}|run)\b(?: \S+){{0,4}} (?:(?:was|is|has been|got|being|has) )(?:being )?)"
     rf"(?:\w+ly )?(?:{'|'.join(_ENDED)})\b(?! (?:at|after) \S*\s?step)(?! after \d+ step)"
-    r"|\brun ?time disconnected\b"
+    r"|\brun ?time disconnected\b|\breceived (?:a )?(?:signal )?sig(?:term|int|hup)\b"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"

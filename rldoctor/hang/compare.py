@@ -219,9 +219,14 @@ def _at_the_device(peers: Sequence[ProcessState]) -> list[ProcessState]:
 def _unseen(peers: Sequence[ProcessState], hang: Hang) -> tuple[tuple[int, ...], bool]:
     """Ranks of the world that no process here is, and whether they should be on a host that was looked at."""
     place = world(peers[0].seen.environment)
-    if peers[0].seen.role != "rank" or place is None:
+    if peers[0].seen.role != "rank":
         return (), False
     there = {int(one.seen.rank) for one in peers if one.seen.rank and one.seen.rank.isdecimal()}
+    if place is None:
+        # One program numbers the ranks that it spawns one after another.
+        between = tuple(rank for rank in range(min(there, default=0), max(there, default=0)) if rank not in there)
+        spawned = len({(one.seen.host, one.seen.parent) for one in peers}) == 1
+        return (between, True) if spawned and between else ((), False)
     unseen = tuple(rank for rank in range(place.size) if rank not in there)
     worlds = (world(one.seen.environment) for one in peers)
     started = {rank for one in worlds if one is not None for rank in one.siblings}

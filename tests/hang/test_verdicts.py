@@ -282,6 +282,11 @@ class TestRanks:
         assert "rank 1 has no process here that this user may see" in finding.message
         assert finding.severity is Severity.ERROR
 
+    def test_a_rank_between_those_that_one_program_spawned(self) -> None:
+        ones = [seen(100 + n, ALL_REDUCE, role="rank", rank=str(n)) for n in (0, 2)]
+        (finding,) = verdict(*ones)["RLD321"]
+        assert "rank 1 has no process here that this user may see" in finding.message
+
     def test_two_hosts_judged_together(self) -> None:
         there = [rank(n, ALL_REDUCE, size=4, local=2, host="two") for n in (2, 3)]
         here = [rank(0, ALL_REDUCE, size=4, local=2), rank(1, REWARD, size=4, local=2)]

@@ -45,6 +45,8 @@ from rldoctor_checks.observed.outside import ended
         ("Cluster grpo-7 was terminated by ada", Why.ASKED),
         ("Runtime disconnected", Why.ASKED),
         ("The system will power off now!", Why.MACHINE),
+        ("Your session was terminated after 9 hours: the maximum session length was reached.", Why.TIME),
+        ("Shutting down: received SIGTERM from PID 1 (docker stop)", Why.ASKED),
         ("received spot interruption warning node=n-7 time-until-interruption=2m", Why.PREEMPTED),
         ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
         # A cloud's journal says in its last column what happened.

@@ -430,6 +430,11 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("Job Status: TASK_LOST", "taken out of service"),
         ('{"EventStatus": "Scheduled", "EventType": "Preempt"}', "took it, or a machine of it, away"),
         ("failed       37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", "Grid Engine ended the job at a limit"),
+        ("client_loop: send disconnect: Broken pipe", "the ssh session broke off (Broken pipe)"),
+        (
+            "The job attribute PeriodicRemove expression 'JobStatus == 2 && time() > 9' evaluated to TRUE",
+            "HTCondor ended the job by a policy (Remove): JobStatus == 2",
+        ),
         ("Thu Nov 12 15:49:02: Unknown; unable to reach the execution host;", "LSF could not reach the machine"),
         ("Task's current input in-w7A:1731 hit its timeout of 86400s", "Modal ended the function at its time limit"),
         (

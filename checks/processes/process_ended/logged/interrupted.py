@@ -63,6 +63,20 @@ check.signature(
     silent=True,
     url="https://man7.org/linux/man-pages/man7/signal.7.html",
 )
+# OpenSSH's client, in what a terminal recorded.
+check.signature(
+    "client_loop: send disconnect: ",
+    pattern=r"^client_loop: send disconnect: (?P<why>\w[\w ]{2,60})",
+    when=was_at_work,
+    says="the ssh session broke off ({why}), and with it whatever was not started to outlive it",
+    fixes=(
+        Fix(title="see on that machine whether the run goes on, and what it writes"),
+        Fix(title="start it so that it outlives the session (nohup, tmux, a batch job)"),
+    ),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://man.openbsd.org/ssh",
+)
 check.signature(
     "appears to have died. It will restart automatically",
     when=cut_short,

@@ -183,6 +183,15 @@ check.signature(
     general=True,
     url=_CONDOR,
 )
+# A policy of the job or of the pool: condor_utils/user_job_policy.cpp.
+_ended(
+    *(f"attribute {policy} expression '" for policy in ("PeriodicRemove", "PeriodicHold")),
+    *(f"The system macro SYSTEM_PERIODIC_{policy} expression '" for policy in ("REMOVE", "HOLD")),
+    pattern=r"(?i:periodic_?)(?P<how>(?i:remove|hold))\w* expression '(?P<what>[^'\n]{1,200})' evaluated to TRUE",
+    says="HTCondor ended the job by a policy ({how}): {what}",
+    fixes=(RESUME, _HISTORY),
+    url=_CONDOR,
+)
 _ended(
     "via condor_rm (by user ",
     pattern=r"via condor_rm \(by user (?P<user>[\w.@-]+)\)",
