@@ -198,6 +198,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             reported += other_lengths(trace)
         if gone_on := records(job).get("gone_on"):
             reported.append(f"an aborted request of several completions: {gone_on} of them go on")
+        if records(job).get("waited_on"):
+            reported.append("a request that was aborted while it waited goes on")
         if reported and not told:
             told = True
             what = f"requests of a single caller: {len(reported)} faults in {len(trace['answers'])} requests"

@@ -232,3 +232,6 @@ def test_completions_that_outlive_their_request() -> None:
     on["records"]["gone_on"] = 1
     (finding,) = judge_one(engine_internal.check, case(on, None)).findings
     assert any("an aborted request of several completions: 1 of them go on" in one.text for one in finding.evidence)
+    on["records"].update(gone_on=0, waited_on=1)
+    (finding,) = judge_one(engine_internal.check, case(on, None)).findings
+    assert finding.evidence[0].text == "a request that was aborted while it waited goes on"

@@ -5,7 +5,8 @@ Arguments: ``prompt`` and ``response`` (tokens, the longest that the launch plan
 comes alone when all others are done, whose last chunk is a single one, as a token that is decoded is; or None).
 Records: ``cache_tokens``, ``trace`` (see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the
 trainer's log-probabilities of its tokens; ``unread`` says why there are none), ``gone_on`` (completions of an aborted
-request of several that the engine still holds some steps later; None where it does not tell), ``reach``."""
+request of several that the engine still holds some steps later; None where it does not tell), ``waited_on`` (the same
+of a request that was aborted before its first step), ``reach``."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     finally:
         running.record("trace", trace.plain())
     _trained(running, arrivals, trace)
-    running.record("gone_on", _gone_on(running, response))
+    for name, held in _gone_on(running, response).items():
+        running.record(name, held)
     running.record(
         "reach",
         {
@@ -67,18 +69,25 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     )
 
 
-def _gone_on(running: RunningEngine, response: int) -> int | None:
+def _gone_on(running: RunningEngine, response: int) -> dict[str, int | None]:
     """The engine's front knows no more of what it aborted; its core may."""
-    scheduler = first(running.engine, SCHEDULERS)
+    from vllm import SamplingParams
+
+    engine, scheduler = running.engine.llm_engine, first(running.engine, SCHEDULERS)
     requests = getattr(scheduler, "requests", None)
     if requests is None:
-        return None
+        return {"gone_on": None, "waited_on": None}
     given = {"temperature": 1.0, "max_tokens": response, "ignore_eos": True}
     group, behind = (running.prompt(running.block, salt=90 + n) for n in range(2))
     drive(running, [Arrival("group", group, {**given, "n": 2}, abort_after=1)], MOST_STEPS)
     # What was under way has its steps to end.
-    drive(running, [Arrival("behind", behind, {**given, "max_tokens": min(response, BEHIND)})], MOST_STEPS)
-    return len(requests)
+    last = Arrival("behind", behind, {**given, "max_tokens": min(response, BEHIND)})
+    drive(running, [last], MOST_STEPS)
+    held = len(requests)
+    engine.add_request("waiting", {"prompt_token_ids": group}, SamplingParams(**given))
+    engine.abort_request(["waiting"])
+    drive(running, [last], MOST_STEPS)
+    return {"gone_on": held, "waited_on": len(requests) - held}
 
 
 def _trained(running: RunningEngine, arrivals: list[Arrival], trace: Trace) -> None:
