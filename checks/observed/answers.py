@@ -127,6 +127,11 @@ def without_logprob(job: Job) -> int:
     return sum(not one["told"] for one in require(job, "logprobs"))
 
 
+def with_more_logprobs(job: Job) -> int:
+    """Completions that come with log-probabilities of more tokens than they have; older bundles do not tell."""
+    return int(records(job).get("longer", 0))
+
+
 def with_wrong_rank(job: Job) -> int:
     """Sampled tokens that the engine tells another rank of than their log-probability has, or than one of those that
     come with them has. Greedy requests that did not get the likeliest ones tell nothing of ranks."""

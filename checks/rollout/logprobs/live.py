@@ -113,6 +113,12 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
         if missing:
             yield _beside(f"{missing} sampled tokens from {describe(job)} come without their log-probability", places)
             continue
+        if longer := answers.with_more_logprobs(job):
+            yield _beside(
+                f"{longer} completions from {describe(job)} come with log-probabilities of more tokens than they have",
+                places,
+            )
+            continue
         others = case.observations.get("agreement", {}).values()
         if any(apart_from_trainer(other) or not prompts_agree(other) for other in others):
             raise NotApplicable("engine and trainer disagree on log-probabilities themselves (RLD403)")

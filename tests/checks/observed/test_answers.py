@@ -177,6 +177,12 @@ def test_log_probabilities_beside_sampled_tokens(place: dict[str, Any], words: s
     assert finding.code == "RLD213" and words in finding.message
 
 
+def test_log_probabilities_of_more_tokens_than_there_are() -> None:
+    assert findings(case(healthy(), longer=0)) == []
+    (finding,) = findings(case(healthy(), longer=3))
+    assert finding.code == "RLD213" and finding.message.startswith("3 completions from")
+
+
 def test_a_cumulative_log_probability_that_is_not_that_of_the_tokens() -> None:
     (finding,) = findings(case(healthy(), sums=[[-3.0, -4.5]]))
     assert finding.code == "RLD213" and "-3, not -4.5" in finding.message

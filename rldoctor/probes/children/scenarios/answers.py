@@ -12,7 +12,8 @@ by its log-probability among the likeliest tokens that come with it, None beyond
 the same one, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
 log-probability has among them, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those
 ``alike`` that stood beside it when it was asked for with others, and no ``rank`` where that does not say how many they
-are), ``no_grammars`` (why there are no rows of grammars), ``reach``."""
+are), ``longer`` (completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why
+there are no rows of grammars), ``reach``."""
 
 from __future__ import annotations
 
@@ -70,8 +71,9 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         running.record("rows", rows)
         rows += _grammar(running, tokenizer)
         running.record("rows", rows)
-    drawn, others = _logprobs(running)
+    drawn, others, longer = _logprobs(running)
     places, sums = places + drawn, sums + others
+    running.record("longer", longer)
     running.record("sums", sums)
     running.record("logprobs", places)
     running.record("reach", {"requests": len(rows), "sampled_tokens": len(places)})
@@ -370,14 +372,15 @@ def _text_row(about: str, asked: Any, got: Answer, expected: Answer) -> dict[str
     return {"about": about, "asked": asked, "expected": expected._asdict(), "got": got._asdict()}
 
 
-def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[float]]]:
-    """Sampled and greedy tokens, and those of prompts, among the likeliest ones that come with them, and sums that are
-    not their tokens'. Neighbours in the batch that samples ask for different numbers of likeliest tokens."""
+def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[float]], int]:
+    """Sampled and greedy tokens, and those of prompts, among the likeliest ones that come with them, sums that are not
+    their tokens', and how many completions have more log-probabilities than tokens. Neighbours in the batch that
+    samples ask for different numbers of likeliest tokens."""
     from vllm import SamplingParams
 
     most = running.tops(TOPS)
     prompts = [{"prompt_token_ids": running.prompt(16 + n, salt=71 + n)} for n in range(GREEDY)]
-    rows, sums = [], []
+    rows, sums, longer = [], [], 0
     likeliest: list[Any] = []
     # A rank that comes alone is not counted anew by the engine's front; what is as likely was told just before.
     for greedy, tops in ((False, most), (True, most), (True, 0)):
@@ -402,6 +405,7 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
         completions = [(one, count) for output, count in zip(outputs, counts) for one in output.outputs]  # noqa: B905
         for index, (completion, count) in enumerate(completions):
             sums += _wrong_sum(completion)
+            longer += len(completion.logprobs or ()) > len(completion.token_ids)
             if count:
                 told = completion.logprobs or []
                 for number, token in enumerate(completion.token_ids):
@@ -413,7 +417,7 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
                 rows += [{"greedy": greedy, **row} for row in alone]
         if greedy and tops:
             likeliest = [one for one, _ in completions]
-    return rows + _read_again(running, prompts, likeliest), sums
+    return rows + _read_again(running, prompts, likeliest), sums, longer
 
 
 def _read_again(running: RunningEngine, prompts: Sequence[Mapping[str, Any]], likeliest: Sequence[Any]) -> list[Any]:
