@@ -3,6 +3,7 @@ one finding: answers that are another request's, text that is not that of its to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -193,4 +194,6 @@ def _rank_off(one: Mapping[str, Any]) -> bool:
         return True
     if one["place"] is None:
         return bool(one["rank"] <= one["tops"] and not one.get("alike"))
-    return not one["place"] <= one["rank"] <= one["place"] + one.get("alike", 0)
+    # Of the least likely one that is told it is not known how many are as likely.
+    most = math.inf if one.get("least") else one["place"] + one.get("alike", 0)
+    return not one["place"] <= one["rank"] <= most

@@ -183,6 +183,12 @@ def test_log_probabilities_of_more_tokens_than_there_are() -> None:
     assert finding.code == "RLD213" and finding.message.startswith("3 completions from")
 
 
+def test_how_many_are_as_likely_as_the_least_one_that_is_told_is_not_known() -> None:
+    tied = {**TOLD, "greedy": False, "tops": 1, "place": 1, "rank": 2}
+    assert findings(case(healthy(), logprobs=[{**tied, "least": True}])) == []
+    assert len(findings(case(healthy(), logprobs=[{**tied, "least": False}]))) == 1
+
+
 def test_a_cumulative_log_probability_that_is_not_that_of_the_tokens() -> None:
     (finding,) = findings(case(healthy(), sums=[[-3.0, -4.5]]))
     assert finding.code == "RLD213" and "-3, not -4.5" in finding.message

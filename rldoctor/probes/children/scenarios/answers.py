@@ -9,7 +9,8 @@ None where nothing came), ``surplus`` (outputs that nobody had asked for), ``sum
 ``cumulative_logprob`` is not the sum of those of its tokens, both), ``logprobs`` (one row for each token that was
 sampled, or that is of a prompt: ``told``, whether its log-probability is there, ``rank`` as the engine says, ``place``
 by its log-probability among the likeliest tokens that come with it, None beyond them, ``alike``, how many of them have
-the same one, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
+the same one, ``least``, whether none that comes with it is less likely, so that others may have the same one that do
+not come, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
 log-probability has among them, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those
 ``alike`` that stood beside it when it was asked for with others, and no ``rank`` where that does not say how many they
 are), ``longer`` (completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why
@@ -455,7 +456,7 @@ def _wrong_sum(completion: Any) -> list[list[float]]:
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
     entry = (told or {}).get(token)
     if entry is None:
-        return {"told": False, "rank": None, "place": None, "alike": 0, "tops": tops, "misplaced": 0}
+        return {"told": False, "rank": None, "place": None, "alike": 0, "least": True, "tops": tops, "misplaced": 0}
     value = float(getattr(entry, "logprob", entry))
     values = [float(getattr(one, "logprob", one)) for one in told.values()]
     above = sum(one > value for one in values)
@@ -465,6 +466,7 @@ def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
         "rank": getattr(entry, "rank", None),
         "place": above + 1 if above < tops else None,
         "alike": values.count(value) - 1,
+        "least": value <= min(values),
         "tops": tops,
         "misplaced": sum(not _fits(one.rank, float(one.logprob), values) for one in others),
     }
@@ -477,7 +479,7 @@ def _beside(row: dict[str, Any], likeliest: Any, tokens: Sequence[int]) -> dict[
         beside = [float(getattr(one, "logprob", one)) for one in likeliest.logprobs[len(tokens) - 1].values()]
         close = sum(max(beside) - value <= CLOSE for value in beside)
         if close < len(beside):
-            return {**row, "alike": close - 1}
+            return {**row, "alike": close - 1, "least": False}
     return {**row, "rank": None}
 
 
