@@ -916,3 +916,13 @@ def one_end_per_step(llm: Any) -> None:
         return done
 
     scheduler.update_from_output, module.check_stop = updated, once
+
+
+def last_logprob_twice(llm: Any) -> None:
+    """There is a log-probability more than tokens."""
+
+    def more(completion: Any) -> None:
+        if completion.logprobs and completion.finish_reason is not None:
+            completion.logprobs = [*completion.logprobs, completion.logprobs[-1]]
+
+    _completed_otherwise(more)

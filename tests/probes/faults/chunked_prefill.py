@@ -74,3 +74,15 @@ def budget_below_the_prompts(llm: Any) -> None:
     scheduler = of(llm, SCHEDULER)
     scheduler.max_num_scheduled_tokens = CHUNK
     of(llm, "llm_engine.vllm_config.scheduler_config").max_num_batched_tokens = CHUNK
+
+
+def aborts_of_who_waits_ignored(llm: Any) -> None:
+    """A request that waits cannot be aborted."""
+    scheduler = of(llm, SCHEDULER)
+    finish = scheduler.finish_requests
+
+    def only_running(names: Any, status: Any) -> Any:
+        known = {one.request_id for one in scheduler.running}
+        return finish([one for one in ([names] if isinstance(names, str) else names or ()) if one in known], status)
+
+    scheduler.finish_requests = only_running

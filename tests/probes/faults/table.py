@@ -1076,6 +1076,13 @@ FAULTS = (
     ),
     Fault("answers:one_end_per_step", "of requests that end in one step only the first does", ("RLD219",), ANSWERS),
     Fault("texts:last_piece_twice", "texts that end at their length have their last piece twice", ("RLD404",), ANSWERS),
+    Fault("answers:last_logprob_twice", "the last token's log-probability comes twice", ("RLD213",), ANSWERS),
+    Fault(
+        "chunked_prefill:aborts_of_who_waits_ignored",
+        "a request that waits cannot be aborted",
+        ("RLD220",),
+        ("chunked_prefill",),
+    ),
     Fault("sampling:seeds_reset_all", "who has a seed resets the random numbers of all", ("RLD311",), DRAWS),
     Fault(
         "weights:last_row_of_the_head_in_the_first_alone",
