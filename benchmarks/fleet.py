@@ -25,7 +25,8 @@ def healthy(number: int) -> Bundle:
     """The bundle of one node of a cluster of eight GPUs each, with what every node has of its own."""
     name = f"node{number:04}"
     chance = random.Random(number)
-    gpu = {"name": "NVIDIA H100 80GB HBM3", "memory_total": 85_520_809_984, "compute_capability": "9.0"}
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "memory_total": 85_520_809_984, "compute_capability": "9.0",
+           "power_limit": 700, "pcie_lanes": 16, "ecc": True}  # fmt: skip
     devices = [
         {**gpu, "index": i, "memory_used": chance.randrange(1 << 29), "uuid": f"GPU-{chance.getrandbits(128):032x}"}
         for i in range(8)
@@ -188,6 +189,14 @@ FAULTS: dict[str, tuple[Callable[[Bundle], None], str]] = {
     "an older C++ library": (_set("host/glibcxx", "3.4.28"), "glibcxx"),
     "another compiler": (_set("environment/CC", "/opt/old/bin/gcc-7"), "CC"),
     "no device visible": (_set("environment/CUDA_VISIBLE_DEVICES", ""), "CUDA_VISIBLE_DEVICES"),
+    "a process on a device": (
+        _set("gpus/devices/4/processes", [{"pid": 4242, "name": "python", "memory": 1 << 30}]),
+        "GPUs in use",
+    ),
+    "a device that may draw less": (_set("gpus/devices/2/power_limit", 500), "lowest power limit (W)"),
+    "a device on few lanes": (_set("gpus/devices/6/pcie_lanes", 4), "fewest PCIe lanes"),
+    "a device whose memory is not corrected": (_set("gpus/devices/1/ecc", False), "correction of memory (ECC)"),
+    "a device that ran out of spare rows": (_set("gpus/devices/5/remapping", "failed"), "rows of memory"),
     "half of the devices visible": (_set("environment/CUDA_VISIBLE_DEVICES", "0,1,2,3"), "CUDA_VISIBLE_DEVICES"),
 }
 """What is planted, and the fact that must tell."""
@@ -265,6 +274,10 @@ VARIATIONS: tuple[Callable[[Bundle], None], ...] = (
     _set("host/libc", "glibc 2.41"),
     _set("host/glibcxx", "3.4.33"),
     _set("gpus/cuda", None),
+    _set("gpus/devices/0/power_limit", None),
+    _set("gpus/devices/0/pcie_lanes", 32),
+    _set("gpus/devices/0/processes", [{"pid": 900, "name": "Xorg", "memory": 40 << 20}]),
+    _set("environment/HF_HUB_OFFLINE", "0"),
     _set("node/interfaces/0/state", "unknown"),
     _set("node/interfaces/0/speed", None),
     lambda bundle: bundle["node"]["interfaces"].append({"name": "enxbe3af2b6059f", "state": "up", "speed": 425}),

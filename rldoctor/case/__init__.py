@@ -113,7 +113,9 @@ class MigInstance:
 @dataclass(frozen=True, kw_only=True)
 class Gpu(_Facts):
     """One device, numbered by NVML (by PCI address), which is CUDA's order only with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
-    Memory in bytes, the host's where the two are one; ``compute_capability`` like ``8.0``."""
+    Memory in bytes, the host's where the two are one; ``compute_capability`` like ``8.0``; ``power_limit`` in watts,
+    ``pcie_lanes`` those in use, ``ecc`` whether errors of memory are corrected, ``remapping`` what is amiss with the
+    rows that replace faulty ones (``pending``, ``failed``): each None where the driver does not tell."""
 
     _section = "gpus.devices"
     _unknown_when_none: ClassVar = {
@@ -130,6 +132,10 @@ class Gpu(_Facts):
     mig: bool = False
     instances: tuple[MigInstance, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
+    power_limit: int | None = None
+    pcie_lanes: int | None = None
+    ecc: bool | None = None
+    remapping: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

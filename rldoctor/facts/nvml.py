@@ -79,7 +79,17 @@ def _device(index: int, handle: Any) -> Gpu:
         mig=mig,
         instances=tuple(_instance(instance) for instance in instances),
         processes=tuple({process.pid: process for process in processes}.values()),
+        power_limit=limit // 1000 if (limit := _ask(pynvml.nvmlDeviceGetPowerManagementLimit, handle)) else None,
+        pcie_lanes=_ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+        ecc=bool(corrects[0]) if (corrects := _ask(pynvml.nvmlDeviceGetEccMode, handle)) else None,
+        remapping=_remapping(handle),
     )
+
+
+def _remapping(handle: Any) -> str | None:
+    """What is amiss with the rows of memory that replace faulty ones: corrected, uncorrected, pending, failed."""
+    _, _, pending, failed = _ask(pynvml.nvmlDeviceGetRemappedRows, handle) or (0, 0, 0, 0)
+    return "failed" if failed else "pending" if pending else None
 
 
 def _mig_handles(handle: Any) -> Iterator[Any]:

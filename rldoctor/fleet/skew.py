@@ -63,7 +63,7 @@ _AS_UNSET = {
     "CC": re.compile(r"(?:/usr/bin/)?g?cc"),
     "CXX": re.compile(r"(?:/usr/bin/)?(?:g|c)\+\+"),
 }
-_SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP|DEBUG)(?:_\w+)?|PYTHONDEVMODE)=(?:0|(?i:false|off|no))")
+_SWITCHED_OFF = re.compile(r"(?:\w*_(?:DISABLE|SKIP|DEBUG|OFFLINE)(?:_\w+)?|PYTHONDEVMODE)=(?:0|(?i:false|off|no))")
 # Ray's head often has no devices and is a smaller machine, on purpose: it is held to what all nodes must share.
 _OF_WORKERS = frozenset({"gpus", "host"})
 _OF_WORKERS_NODE = re.compile(r"interface .*|InfiniBand ports|GPUs in use")
@@ -277,8 +277,10 @@ def _is_enough(section: str, name: str, value: Hashable, usual: Hashable) -> boo
     if section == "host" and name in _RUNTIMES:
         least = _release(usual)
         return _release(value) >= (min(least, _GOOD_KERNEL) if name == "kernel" else least)
-    if section == "gpus" and name in ("driver", "cuda"):
+    if section == "gpus" and name in ("driver", "cuda", compared.ECC):
         return value is None
+    if section == "gpus" and name in (compared.POWER, compared.LANES):
+        return None in (value, usual) or _size(name, value) >= _size(name, usual)
     if section == "node" and name.startswith("disk of "):
         return value != compared.FULL and usual != compared.FULL
     return section == "node" and name == compared.CLOCK_KEPT and value is None

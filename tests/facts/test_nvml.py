@@ -41,6 +41,10 @@ HEALTHY: Answers = {
     "nvmlDeviceGetMigMode": refuse,
     "nvmlDeviceGetComputeRunningProcesses": lambda handle: [],
     "nvmlDeviceGetGraphicsRunningProcesses": lambda handle: [],
+    "nvmlDeviceGetPowerManagementLimit": refuse,
+    "nvmlDeviceGetCurrPcieLinkWidth": refuse,
+    "nvmlDeviceGetEccMode": refuse,
+    "nvmlDeviceGetRemappedRows": mismatch,
 }
 
 
@@ -60,6 +64,19 @@ def test_one_ordinary_device(answers: Callable[[Answers], None]) -> None:
     (gpu,) = found.devices
     assert (gpu.name, gpu.memory_total, gpu.memory_used) == ("NVIDIA H100 80GB HBM3", 80 * GIB, 3 * GIB)
     assert (gpu.compute_capability, gpu.uuid, gpu.mig, gpu.instances) == ("9.0", "GPU-0", False, ())
+
+
+def test_how_a_device_is_set_and_attached(answers: Callable[[Answers], None]) -> None:
+    answers(
+        {
+            "nvmlDeviceGetPowerManagementLimit": lambda handle: 500_000,
+            "nvmlDeviceGetCurrPcieLinkWidth": lambda handle: 8,
+            "nvmlDeviceGetEccMode": lambda handle: [pynvml.NVML_FEATURE_DISABLED, pynvml.NVML_FEATURE_ENABLED],
+            "nvmlDeviceGetRemappedRows": lambda handle: (3, 1, 1, 0),
+        }
+    )
+    (gpu,) = nvml.read().devices
+    assert (gpu.power_limit, gpu.pcie_lanes, gpu.ecc, gpu.remapping) == (500, 8, False, "pending")
 
 
 def test_slices_of_a_device_are_what_processes_see(answers: Callable[[Answers], None]) -> None:
