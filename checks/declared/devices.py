@@ -14,6 +14,13 @@ CHOSEN = "process.devices"
 # Devices that the scheduler gives to a task: the file that asks for them need not be read on such a node.
 ALLOCATED = "scheduler.visible"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def is_of_this_machine(address: object) -> bool:
+    """Whether the address of a Ray is this machine's."""
+    return any(name in str(address) for name in (*LOOPBACK, "auto", "local"))
+
+
 # Data parallel engines of vLLM of which this launch is one, or which take other nodes too.
 _ELSEWHERE = ("data_parallel_address", "data_parallel_size_local", "data_parallel_rank")
 # Launchers that start one process for each device.

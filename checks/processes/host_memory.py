@@ -3,7 +3,8 @@
 What it looks for
     Ray's memory monitor (``killed due to the node running low on memory``), the kernel's and the cgroup's out-of-memory
     killer, Slurm's ``oom_kill event``, and allocations on the CPU that were refused. A bare ``Killed`` is no proof and
-    does not count. Under ``--soak``: memory of the engine's processes that grows with the cycles.
+    does not count. Before a run: memory of this host in use beyond the share from which Ray ends workers. Under
+    ``--soak``: memory of the engine's processes that grows with the cycles.
 
 Why it hurts
     Offloaded parameters and optimizer states, sleeping engines (their weights move to host memory), data loaders and
@@ -28,8 +29,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, Grade, LogEvent, Reach, Severity
+from rldoctor.api import (
+    Case,
+    Check,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    NotChecked,
+    Reach,
+    RolloutPlan,
+    Severity,
+    cite,
+    plan_of,
+)
 
+from ..declared.devices import is_of_this_machine
 from ..observed.causes import Why
 from ..observed.endings import cut_short
 from ..observed.outside import is_of_a_tool
@@ -54,6 +71,54 @@ _LESS = Fix(
 # `docker inspect` has the field for every container.
 _IS_NOT = re.compile(r"(?i:OOMKilled\W{1,4}false)\b")
 _MORE = Fix(title="give the node or container more memory (docker run --memory, Slurm --mem, a pod's limit)")
+
+
+# ray_config_def.h: from this share on Ray ends workers, and it looks so often (milliseconds; 0: never).
+_THRESHOLD, _REFRESH = "RAY_memory_usage_threshold", "RAY_memory_monitor_refresh_ms"
+_USUAL_THRESHOLD = 0.95
+
+
+@check.declared(needs=["plan", "host"])
+def ray_ends_workers_at_once(case: Case) -> Iterator[Finding | Reach]:
+    """What others use of this host's memory before the run begins, against what Ray allows all processes together."""
+    plan, host = plan_of(case), case.host
+    assert host is not None  # it is among the needs
+    address = plan.value("ray.address")
+    elsewhere = plan.value("scheduler.name") or not (address is None or is_of_this_machine(address))
+    if plan.value("process.launcher") != "ray" or elsewhere:
+        raise NotApplicable("no Ray of this host runs the launch")
+    if host.memory_limit is not None and host.memory_limit < host.memory_total:
+        raise NotChecked("how much of this container's memory is in use is not known")
+    threshold = _number(case, plan, _THRESHOLD, _USUAL_THRESHOLD)
+    if _number(case, plan, _REFRESH, 1) == 0:
+        raise NotApplicable("Ray's memory monitor is off")
+    used = 1 - host.memory_available / host.memory_total
+    if used < threshold:
+        yield Reach(f"{used:.0%} of this host's memory is in use, Ray ends workers from {threshold:.0%} on")
+        return
+    yield check.finding(
+        f"{used:.0%} of this host's memory is in use before the run begins, and from {threshold:.0%} on Ray ends "
+        "workers: those of this run as soon as they start",
+        severity=Severity.WARNING,
+        evidence=(
+            Evidence(
+                text=f"{host.memory_available >> 20} of {host.memory_total >> 20} MiB available", source="this host"
+            ),
+            *cite(plan, f"env.{_THRESHOLD}"),
+        ),
+        fixes=(
+            Fix(title="see what holds it, and end what an earlier run left", commands=("ps aux --sort=-rss | head",)),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
+    )
+
+
+def _number(case: Case, plan: RolloutPlan, name: str, usual: float) -> float:
+    given = plan.value(f"env.{name}", (case.environment or {}).get(name))
+    try:
+        return float(given) if given is not None else usual
+    except ValueError:
+        return usual
 
 
 @check.observed(needs=["observations.soak"])

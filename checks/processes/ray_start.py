@@ -120,6 +120,8 @@ def ports_of_the_host(case: Case) -> Iterator[Finding | Reach]:
     if len(heads) != 1:
         raise NotApplicable("the file starts no head of Ray on this host, or several")
     (head,) = heads
+    if head["stopped"]:
+        raise NotApplicable("the file ends the Ray of this host before it starts one")
     busy = [part for part in _HEAD if head["ports"].get(part, (0,))[0] in taken]
     if not busy:
         yield Reach("the ports of Ray's head are free on this host")

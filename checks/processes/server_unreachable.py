@@ -367,6 +367,39 @@ def ray_does_not_answer(case: Case) -> Iterator[Finding | Reach]:
         raise NotChecked(f"Ray at {address} did not tell: {problems.strip()[:200] or observed['ended']}")
 
 
+@check.declared(needs=["plan.ray.gpus_needed", "node", "host.listening_ports"])
+def last_ray_is_gone(case: Case) -> Iterator[Finding | Reach]:
+    """The address that ``ray start`` left on this machine, which ``ray.init`` takes where it is told none."""
+    plan, node, host = plan_of(case), case.node, case.host
+    assert node is not None and host is not None  # they are among the needs
+    told = [plan.value(name) for name in ("ray.address", "env.RAY_ADDRESS")]
+    if plan.value("process.launcher") != "ray" or plan.framework in _STARTS_ITS_OWN:
+        raise NotApplicable("the launch joins no Ray")
+    if plan.value("ray.started") or plan.value("scheduler.name") or any(told) or (case.environment or {}).get(_RAY):
+        raise NotApplicable("the launch starts a Ray, names one, or runs elsewhere")
+    if node.ray_last is None:
+        raise NotApplicable("no Ray was started here before")
+    port = node.ray_last.rpartition(":")[2]
+    if any(one.address == node.ray_last for one in node.ray) or int(f"0{port}", 10) in host.listening_ports:
+        yield Reach(f"the Ray at {node.ray_last}, to which ray start came last, runs")
+        return
+    yield check.finding(
+        f"an earlier Ray that has ended left its address here ({node.ray_last}), where nothing answers: ray.init, told "
+        "no address, tries it for minutes and fails",
+        severity=Severity.WARNING,
+        grade=Grade.OBSERVED,
+        evidence=(Evidence(text=f"{node.ray_last}, and no process of that Ray", source="ray_current_cluster"),),
+        fixes=(
+            Fix(title="take away what it left, and start Ray", commands=("ray stop", "ray start --head")),
+            Fix.safe("or have the run start one of its own", {f"env.{_RAY}": "local"}),
+        ),
+        url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+    )
+
+
+_RAY = "RAY_ADDRESS"
+# nemo_rl/distributed/virtual_cluster.py, init_ray: starts a Ray where none answers.
+_STARTS_ITS_OWN = ("NeMo-RL",)
 # ray/_private/authentication/authentication_constants.py
 _TOKEN = re.compile(r"authentication token|Unauthenticated", re.IGNORECASE)
 _NO_RAY = (

@@ -242,7 +242,8 @@ class Node:
     """The machine as one of many. ``time`` and ``started`` (when it was booted) are seconds since 1970; ``boot`` names
     the boot; ``xids`` are faults of GPUs in the kernel's log, None where that may not be read. ``clock_kept`` says
     whether anything keeps the clock right, ``clock_offset`` by how many seconds at least it is ahead of the clock of
-    who asked (negative: behind), each None where not known. ``hashes`` are those of the model's files."""
+    who asked (negative: behind), each None where not known. ``hashes`` are those of the model's files. ``ray_last`` is
+    the address of the cluster that ``ray start`` came to last here, which Ray joins where it is told none."""
 
     host: str
     time: float
@@ -251,6 +252,7 @@ class Node:
     interfaces: tuple[Interface, ...] = ()
     infiniband: tuple[InfinibandPort, ...] = ()
     ray: tuple[RayInstance, ...] = ()
+    ray_last: str | None = None
     xids: tuple[str, ...] | None = None
     clock_kept: bool | None = None
     clock_offset: float | None = None

@@ -94,8 +94,7 @@ def disks(environ: Mapping[str, str]) -> tuple[Disk, ...]:
     paths = {
         "temp": Path(environ.get("TMPDIR") or "/tmp"),
         "hf-cache": hub_cache.root(environ),
-        # https://docs.ray.io/en/latest/ray-core/configure.html
-        "ray": Path(environ.get("RAY_TMPDIR") or "/tmp", "ray"),
+        "ray": ray_folder(environ),
     }
     with contextlib.suppress(FileNotFoundError):  # the current directory was removed
         paths["cwd"] = Path.cwd()
@@ -104,6 +103,11 @@ def disks(environ: Mapping[str, str]) -> tuple[Disk, ...]:
         if space := _space(path):
             found.append(Disk(role=role, path=str(path), total=space[0], free=space[1]))
     return tuple(found)
+
+
+def ray_folder(environ: Mapping[str, str]) -> Path:
+    """Where Ray keeps sessions and the address of the last cluster: ``ray/_common/utils.py``."""
+    return Path(environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp", "ray")
 
 
 def _space(path: Path) -> tuple[int, int] | None:

@@ -6,27 +6,31 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rldoctor.case import InfinibandPort, Interface, Node, RayInstance
 from rldoctor.catalogue.probe import Request
 from rldoctor.facts import clock
 from rldoctor.facts.deadline import within
+from rldoctor.facts.environment import of
+from rldoctor.facts.host import ray_folder
 
 _ROOT = Path("/")
 # https://docs.nvidia.com/deploy/xid-errors/
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([^)]*)\): (\d+)")
 _KERNEL_TIME_LIMIT = 1.0
+# ray/_common/utils.py, get_ray_address_file
+_LAST_ADDRESS = "ray_current_cluster"
 _MOST_RECORDS = 20_000
 
 
 def collect(request: Request) -> Node:
     """The node on which this runs."""
-    return read()
+    return read(of(request))
 
 
-def read(root: Path = _ROOT) -> Node:
+def read(environ: Mapping[str, str], root: Path = _ROOT) -> Node:
     """The node whose /proc, /sys and /dev lie under ``root``."""
     started = re.search(r"^btime (\d+)$", _text(root / "proc/stat"), re.MULTILINE)
     return Node(
@@ -37,6 +41,7 @@ def read(root: Path = _ROOT) -> Node:
         interfaces=tuple(_interfaces(root)),
         infiniband=tuple(_infiniband(root)),
         ray=tuple(_ray(root)),
+        ray_last=_text(root / str(ray_folder(environ).absolute())[1:] / _LAST_ADDRESS).strip() or None,
         xids=_xids(root),
         clock_kept=clock.synchronised() if root == _ROOT else None,
     )

@@ -59,7 +59,7 @@ _ROWS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("gpus", "error|vendor|gpus", ("RLD106",), "the node's devices cannot be used"),
     ("gpus", "links|fewest PCIe lanes", ("RLD322",), "collectives go at the pace of the slowest link"),
     ("gpus", "lowest power limit.*", ("RLD321",), "the group waits for its slowest rank"),
-    ("gpus", "correction of memory.*", ("RLD404",), "a fault of a device's memory changes numbers, and nothing says so"),
+    ("gpus", "correction of memory.*", ("RLD404",), "a fault of a device's memory changes numbers unseen"),
     ("gpus", "rows of memory", ("RLD305",), "a device that faults ends its rank"),
     ("environment", _WITHOUT_EFFECT, (), ""),
     ("environment", "(NCCL|RCCL|UCX|FI|GLOO|TP_SOCKET)_.*", ("RLD322",), "ranks of one group need one fabric"),

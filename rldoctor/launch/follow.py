@@ -60,6 +60,8 @@ class Reader:
     notes: list[Note] = field(default_factory=list)
     # Where scripts leave something out because a variable, the text, is not set.
     left_out: list[Note] = field(default_factory=list)
+    # Whether the file has ended the Ray of this machine by now.
+    stopped: bool = False
     # Of a notebook: the first line and the number of each code cell.
     cells: tuple[tuple[int, int], ...] = ()
 
@@ -244,14 +246,17 @@ def _commands(source: Source, commands: Iterable[Command], reader: Reader, layer
         program = unwrap(command.words, source.file, reader.files)
         if program is None:
             continue
-        if program.entry == "ray start":
+        if program.entry == "ray stop":
+            reader.stopped = reader.stopped or not program.where
+        elif program.entry == "ray start":
             for name, value in program.process.items():
                 if name.startswith("scheduler."):
                     continue  # the step that starts Ray is not the one that starts the run
                 earlier = reader.shared.get(name)
                 if name == "ray.ports":
                     here = not program.where and not program.own_ports
-                    started = [{"line": command.line, "here": here, **node} for node in value.value]
+                    found = {"line": command.line, "here": here, "stopped": here and reader.stopped}
+                    started = [{**found, **node} for node in value.value]
                     value = replace(value, value=[*(earlier.value if earlier else ()), *started])
                 if name in _RAY_PORTS and earlier is not None and earlier.value != value.value:
                     value = replace(value, value=None, unknown="the file starts Ray at several ports")

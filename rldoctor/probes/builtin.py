@@ -9,6 +9,7 @@ from rldoctor.probes.peers import peers
 from rldoctor.probes.placement import placement
 from rldoctor.probes.ray_cluster import ray_cluster
 from rldoctor.probes.ray_lookup import ray_lookup
+from rldoctor.probes.ray_package import ray_package
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.answers import answers
@@ -47,6 +48,7 @@ __all__ = [
     "placement",
     "ray_cluster",
     "ray_lookup",
+    "ray_package",
     "requests",
     "rollout",
     "sampling",

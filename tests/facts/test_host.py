@@ -79,7 +79,7 @@ def test_a_disk_that_does_not_answer_is_left_out(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(host, "_DISK_TIME_LIMIT", 0.05)
     roles = {disk.role for disk in disks({"TMPDIR": str(tmp_path)})}
     dead.set()
-    assert roles == {"hf-cache", "cwd", "ray"}
+    assert roles == {"hf-cache", "cwd"}
 
 
 def test_a_home_or_directory_that_is_not_there_costs_only_itself(

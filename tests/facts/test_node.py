@@ -18,7 +18,7 @@ def laid(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_this_machine() -> None:
-    found = node.read()
+    found = node.read({})
     assert found.host == socket.gethostname()
     assert found.started is not None and found.started < found.time
     assert found.boot
@@ -43,7 +43,7 @@ def test_interfaces_of_hardware_and_their_speed(tmp_path: Path) -> None:
             f"{net}/docker0/operstate": "down\n",
         },
     )
-    assert node.read(root).interfaces == (
+    assert node.read({}, root).interfaces == (
         Interface(name="bond0", state="up"),
         Interface(name="eth0", state="up", speed=400000, mtu=9000),
         Interface(name="ib0", state="down"),
@@ -53,7 +53,9 @@ def test_interfaces_of_hardware_and_their_speed(tmp_path: Path) -> None:
 def test_infiniband_ports(tmp_path: Path) -> None:
     port = "sys/class/infiniband/mlx5_0/ports/1"
     root = laid(tmp_path, {f"{port}/state": "4: ACTIVE\n", f"{port}/rate": "400 Gb/sec (4X NDR)\n"})
-    assert node.read(root).infiniband == (InfinibandPort(name="mlx5_0:1", state="active", rate="400 Gb/sec (4X NDR)"),)
+    assert node.read({}, root).infiniband == (
+        InfinibandPort(name="mlx5_0:1", state="active", rate="400 Gb/sec (4X NDR)"),
+    )
 
 
 def test_ray_instances_by_their_raylets(tmp_path: Path) -> None:
@@ -65,14 +67,22 @@ def test_ray_instances_by_their_raylets(tmp_path: Path) -> None:
     root = laid(
         tmp_path, {"proc/12/cmdline": "\0".join(words), "proc/13/cmdline": "grep\0raylet", "proc/14/cmdline": ""}
     )
-    assert node.read(root).ray == (RayInstance(pid=12, address="10.0.0.1:6379", session="session_2026-11-22_1"),)
+    assert node.read({}, root).ray == (RayInstance(pid=12, address="10.0.0.1:6379", session="session_2026-11-22_1"),)
+
+
+def test_the_address_that_ray_start_left(tmp_path: Path) -> None:
+    root = laid(tmp_path, {"tmp/ray/ray_current_cluster": "10.0.0.1:6379\n", "mnt/x/ray/ray_current_cluster": "h:6380"})
+    told = [
+        node.read(one, root).ray_last for one in ({}, {"TMPDIR": "/mnt/x"}, {"RAY_TMPDIR": "/mnt/y", "TMPDIR": "/"})
+    ]
+    assert told == ["10.0.0.1:6379", "h:6380", None]
 
 
 def test_faults_of_gpus_in_the_kernels_log(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     log = tmp_path / "dev" / "kmsg"
-    assert node.read(tmp_path).xids is None
+    assert node.read({}, tmp_path).xids is None
     log.write_text("4,1,5,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=12, GPU has fallen off the bus.\n")
-    assert node.read(tmp_path).xids == ("0000:3b:00: 79",)
+    assert node.read({}, tmp_path).xids == ("0000:3b:00: 79",)
     os.truncate(log, 0)
-    assert node.read(tmp_path).xids == ()
+    assert node.read({}, tmp_path).xids == ()

@@ -50,7 +50,7 @@ from rldoctor.api import (
 
 from ...declared.allocation import EACH as ALLOCATED_EACH
 from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
-from ...declared.devices import LOOPBACK, Visible, machine_devices, machine_evidence, visible
+from ...declared.devices import Visible, is_of_this_machine, machine_devices, machine_evidence, visible
 from ...observed.endings import pod_never_was, unfinished
 from .fixes import EACH, NODES, RANKS, STATUS, all_devices, by_hand, groups_of, smaller
 
@@ -145,8 +145,7 @@ def _on_a_node(case: Case, plan: RolloutPlan) -> Visible:
     own = allocated and (plan.value("ray.started") or plan.value("scheduler.name") == "kubernetes")
     address = None if own else plan.get("ray.address")
     if address is not None and (address.unknown is not None or address.value is not None):
-        local = any(name in str(address.value) for name in (*LOOPBACK, "auto", "local"))
-        if not local and case.host is not None:
+        if not is_of_this_machine(address.value) and case.host is not None:
             raise NotChecked("the run is submitted to another machine's cluster")
         # A cluster that runs already does not see what this file sets.
         count = machine_devices(case)

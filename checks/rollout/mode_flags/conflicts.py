@@ -273,7 +273,28 @@ def _padded_to_another(plan: RolloutPlan) -> bool:
     return packed and isinstance(padded, int) and bool(padded) and factor is not None and padded % factor > 0
 
 
+def _cores_of_a_cluster_that_runs(plan: RolloutPlan) -> bool:
+    """Cores for ``ray.init``, in a launch that starts Ray before, or names one that runs: a job's driver does."""
+    joined = [setting for name in ("ray.address", "env.RAY_ADDRESS") if (setting := plan.get(name)) is not None]
+    runs = plan.value("ray.started") or any(one.value not in (None, "", "local") for one in joined)
+    return isinstance(_given(plan, "ray_init.num_cpus"), int) and bool(runs)
+
+
 WRITTEN = (
+    # ray/_private/worker.py, init
+    Conflict(
+        ("verl",),
+        "verl",
+        "",
+        _cores_of_a_cluster_that_runs,
+        "ray_init.num_cpus tells a Ray how many cores it has, and the launch joins one that runs: ray.init refuses "
+        "that (`When connecting to an existing cluster, num_cpus and num_gpus must not be provided`)",
+        ("ray.num_cpus", "ray.address", "ray.started", "env.RAY_ADDRESS"),
+        (
+            Fix.safe("leave it to the cluster", {"ray.num_cpus": None}),
+            Fix(title="and tell it where Ray is started", commands=("ray start --head --num-cpus=N",)),
+        ),
+    ),
     # nemo_rl/algorithms/grpo.py, setup
     Conflict(
         ("NeMo-RL",),

@@ -143,7 +143,12 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 # Options of Ray's commands in canonical names.
-RAY_SUBMIT = {"address": "ray.address", "runtime_env_json": "ray.runtime_env", "runtime_env": "ray.runtime_env"}
+RAY_SUBMIT = {
+    "address": "ray.address",
+    "runtime_env_json": "ray.runtime_env",
+    "runtime_env": "ray.runtime_env",
+    "working_dir": "ray.working_dir",
+}
 RAY_START = {"num_gpus": "ray.num_gpus", "num_cpus": "ray.num_cpus", "address": "ray.address"}
 # ray/_private/ray_constants.py DEFAULT_PORT
 RAY_PORT = 6379

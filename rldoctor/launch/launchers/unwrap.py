@@ -475,6 +475,8 @@ def _runtime_env(program: Program, native: Native, files: Files) -> None:
         whole = json.loads(json.dumps(value, default=str))
         given = program.process["ray.runtime_env"]
         program.process["ray.runtime_env"] = replace(given, value=whole, unknown=None)
+        if isinstance(whole.get("working_dir"), str):  # what the command line says goes first
+            program.process.setdefault("ray.working_dir", replace(given, value=whole["working_dir"], unknown=None))
     variables = value.get("env_vars") if isinstance(value, dict) else None
     lines = variables.lines if isinstance(variables, Located) else {}
     for name, text in variables.items() if isinstance(variables, dict) else ():

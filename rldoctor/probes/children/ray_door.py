@@ -8,6 +8,8 @@ import json
 import os
 import socket
 
+from report import emit
+
 # The scheme of Ray's client.
 CLIENT = "ray://"
 CONNECT = 5.0
@@ -24,8 +26,10 @@ def found(address: str) -> str:
     from ray._private import services
 
     running = services.find_gcs_addresses()
-    if len(running) > 1 and not os.environ.get("RAY_ADDRESS") and services.find_bootstrap_address(None) is None:
+    named = os.environ.get("RAY_ADDRESS", "") not in ("", "auto")
+    if len(running) > 1 and not named and services.find_bootstrap_address(None) is None:
         listed = ", ".join(sorted(running))
+        emit("several", sorted(running))
         raise ConnectionError(f"several Rays run on this machine, and auto takes any of them: name one ({listed})")
     try:
         known: str | None = services.canonicalize_bootstrap_address("auto")

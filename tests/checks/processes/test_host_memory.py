@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from rldoctor_checks.processes.host_memory import check
 
+from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
+from tests.cases import GIB, host
+from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY, OUT_OF_MEMORY
 
@@ -167,3 +173,33 @@ def test_rays_summary_counts_what_it_killed_and_names_the_node() -> None:
         assert found.incident is not None and found.incident.node == "192.0.2.7"
     assert triage_text(RAYLET.format("0")).findings == ()
     assert triage_text("(raylet) 0 Workers (tasks / actors) killed due to memory pressure (OOM)\n").findings == ()
+
+
+PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node=8 actor_rollout_ref.model.path=m\n"
+TORCHRUN = "torchrun --nproc-per-node 8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=m\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "free", "fires"),
+    [
+        (PPO, 20, True),
+        (PPO, 60, False),
+        ("export RAY_memory_usage_threshold=0.8\n" + PPO, 60, True),
+        ("export RAY_memory_monitor_refresh_ms=0\n" + PPO, 20, False),
+        ("ray job submit --address http://10.0.0.9:8265 -- " + PPO, 20, False),
+        ("ray job submit --address http://127.0.0.1:8265 -- " + PPO, 20, True),
+        ("#!/bin/bash\n#SBATCH --nodes=1\n" + PPO, 20, False),
+        (TORCHRUN, 20, False),
+    ],
+)
+def test_memory_that_others_hold_before_the_run(tmp_path: Path, text: str, free: int, fires: bool) -> None:
+    (case,) = LaunchFile(tmp_path, text, {"verl": "0.7.0"}).cases()
+    case = replace(case, host=host(memory_available=free * GIB))
+    found = judge_one(check, case).findings
+    assert ["before the run begins" in one.message for one in found] == [True] * fires
+
+
+def test_a_container_does_not_tell_what_of_its_limit_is_in_use(tmp_path: Path) -> None:
+    (case,) = LaunchFile(tmp_path, PPO, {"verl": "0.7.0"}).cases()
+    case = replace(case, host=host(memory_available=20 * GIB, memory_limit=64 * GIB))
+    assert judge_one(check, case).findings == ()

@@ -133,6 +133,9 @@ def test_ports_that_ray_takes(tmp_path: Path, start: str) -> None:
         ("ray start --head", 22, False),
         ("ray start --address=10.0.0.4:6379", 6379, False),
         ("ssh node1 ray start --head", 6379, False),
+        ("ray stop --force\nsleep 3\nray start --head", 6379, False),
+        ("ssh node1 ray stop\nray start --head", 6379, True),
+        ("ray start --head\nray stop", 6379, True),
     ],
 )
 def test_a_port_of_the_head_is_taken_here(tmp_path: Path, start: str, taken: int, fires: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from rldoctor_checks.processes.server_unreachable import check
 
 from rldoctor.api import Case, Outcome, Severity
+from rldoctor.case import Node, RayInstance
 from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
+from tests import cases
 from tests.checks import launches
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY, REWARD_RAISES
@@ -285,6 +288,40 @@ def test_a_ray_that_wants_a_token() -> None:
 def test_a_ray_that_answers_and_one_that_is_not_understood() -> None:
     assert judge_one(check, asked(address="head:6379", nodes=[], actors=[])).outcome is Outcome.PASS
     assert judge_one(check, asked("AttributeError: no GlobalState", address="head:6379")).outcome is Outcome.NOT_CHECKED
+
+
+PPO = "python3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node=8 actor_rollout_ref.model.path=m\n"
+LAST = "10.0.0.1:6379"
+
+
+@pytest.mark.parametrize(
+    ("before", "node", "ports", "environment", "fires"),
+    [
+        ("", {"ray_last": LAST}, (22,), {}, True),
+        ("", {"ray_last": LAST, "ray": (RayInstance(pid=9, address="10.0.0.1:6380"),)}, (6380,), {}, True),
+        ("", {"ray_last": LAST, "ray": (RayInstance(pid=9, address=LAST),)}, (), {}, False),
+        ("", {"ray_last": LAST}, (6379,), {}, False),
+        ("", {}, (), {}, False),
+        ("", {"ray_last": LAST}, (), {"RAY_ADDRESS": "10.0.0.2:6379"}, False),
+        ("ray start --head --port 6380\n", {"ray_last": LAST}, (), {}, False),
+        ("ray job submit -- ", {"ray_last": LAST}, (), {"RAY_ADDRESS": "http://h:8265"}, False),
+        ("#!/bin/bash\n#SBATCH --nodes=1\n", {"ray_last": LAST}, (), {}, False),
+    ],
+)
+def test_the_address_that_an_ended_ray_left(
+    tmp_path: Path, before: str, node: dict[str, Any], ports: tuple[int, ...], environment: dict[str, str], fires: bool
+) -> None:
+    (case,) = launches.LaunchFile(tmp_path, before + PPO, {"verl": "0.7.0"}, environment=environment).cases()
+    case = replace(case, host=cases.host(listening_ports=ports), node=Node(host="n", time=0.0, **node))
+    found = judge_one(check, case).findings
+    assert [LAST in one.message for one in found] == [True] * fires
+
+
+def test_a_framework_that_starts_a_ray_where_none_answers(tmp_path: Path) -> None:
+    text = "uv run examples/run_grpo_math.py cluster.num_nodes=1 cluster.gpus_per_node=8 policy.model_name=m\n"
+    (case,) = launches.LaunchFile(tmp_path, text, {"nemo-rl": "0.4.0"}).cases()
+    case = replace(case, host=cases.host(listening_ports=()), node=Node(host="n", time=0.0, ray_last=LAST))
+    assert judge_one(check, case).findings == ()
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"])

@@ -124,6 +124,20 @@ LAUNCHES = [
     ),
     # https://github.com/verl-project/verl/issues/4424
     Launch(
+        "tells a Ray how many cores it has",
+        "verl",
+        "0.7.0",
+        f"ray start --head\n{VERL} ray_kwargs.ray_init.num_cpus=16",
+        ("ray start --head\n", ""),
+    ),
+    Launch(
+        "tells a Ray how many cores it has",
+        "verl",
+        "0.4.1",
+        f"RAY_ADDRESS=10.0.0.1:6379 {VERL} ray_init.num_cpus=16",
+        ("num_cpus=16", "num_cpus=null"),
+    ),
+    Launch(
         "removed the rollout of transformers",
         "verl",
         "0.6.1",

@@ -6,7 +6,7 @@ from rldoctor.api import Fix, Role
 
 from ....observed.endings import cut_short, unfinished
 from .. import check
-from ..fixes import RESUME
+from ..fixes import LESS_TO_COPY, RESUME, RUNTIME_ENV
 
 check.signature(
     "has been marked dead because ",
@@ -129,7 +129,6 @@ check.signature(
     ),
     url="https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html",
 )
-_RUNTIME_ENV = "https://docs.ray.io/en/latest/ray-core/handling-dependencies.html"
 check.signature(
     "Failed to set up runtime environment",
     "Failed to setup runtime environment",
@@ -144,19 +143,14 @@ check.signature(
         ),
         Fix(title="or leave pip, conda and working_dir out of runtime_env, and use an environment that all nodes have"),
     ),
-    url=_RUNTIME_ENV,
+    url=RUNTIME_ENV,
 )
 check.signature(
     "exceeds the maximum size of ",
     pattern=r"Package size \((?P<size>[^)]+)\) exceeds the maximum size of (?P<limit>[\d.]+ ?\w+)",
     says="the working directory that Ray copies to the nodes has {size}, and {limit} is the most",
-    fixes=(
-        Fix(
-            title='leave data, checkpoints and .git out: runtime_env={"excludes": ["/data", "/ckpts", ".git"]}, '
-            "or start from a folder that holds the code alone"
-        ),
-    ),
-    url=_RUNTIME_ENV,
+    fixes=(LESS_TO_COPY,),
+    url=RUNTIME_ENV,
 )
 
 
