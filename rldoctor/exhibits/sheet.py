@@ -13,7 +13,7 @@ from rldoctor.knowledge.memory_phases import phases
 from rldoctor.knowledge.memory_plan import device_memory
 from rldoctor.knowledge.model_config import context
 from rldoctor.plan.model import RolloutPlan, Setting, Source
-from rldoctor.plan.seeds import SeedTopology, replicas_per_prompt, seed_topology
+from rldoctor.plan.seeds import SeedTopology, ranks_per_node, replicas_per_prompt, seed_topology
 from rldoctor.plan.vocabulary import plain, terms
 from rldoctor.records import dataclass
 
@@ -202,7 +202,7 @@ def _no_topology(plan: RolloutPlan) -> str:
 
 def _ranks(plan: RolloutPlan, topology: SeedTopology) -> Iterator[Rank]:
     launch = plan.server or plan
-    each = launch.value("placement.gpus_per_node") or launch.value("placement.engine_gpus_per_node")
+    each = ranks_per_node(launch)
     listed = launch.value("placement.engine_devices")
     if launch is plan and listed is None and plan.value("placement.mode") == "colocate":
         listed = plan.value("placement.trainer_devices")

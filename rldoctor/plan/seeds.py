@@ -100,7 +100,7 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
     if rule is None or not replicas:
         return None
     total = replicas * size
-    each = launch.value("placement.gpus_per_node") or launch.value("placement.engine_gpus_per_node") or total
+    each = ranks_per_node(launch) or total
     base = launch.value("seed.engine")
     base = launch.value("engine.seed", 0) if base is None else base
     setting = launch.get("seed.per_replica")
@@ -110,6 +110,14 @@ def seed_topology(plan: RolloutPlan) -> SeedTopology | None:
     )
     formula = (setting.how if setting is not None else None) or rule
     return SeedTopology(ranks, rule, formula, request_rule(launch) or "none")
+
+
+def ranks_per_node(launch: RolloutPlan) -> int | None:
+    """How many ranks of its engines a node holds: as many as devices that the launch names there, or as the launcher
+    starts processes where each of these has one."""
+    named = launch.value("placement.gpus_per_node") or launch.value("placement.engine_gpus_per_node")
+    started = launch.value("process.nproc") if launch.value("placement.mode") == "colocate" else None
+    return named or (started if isinstance(started, int) else None)
 
 
 def completions_per_request(plan: RolloutPlan) -> int | None:
@@ -127,7 +135,7 @@ def replicas_per_prompt(plan: RolloutPlan, replicas: int) -> int | None:
         return 1
     if in_turn(plan):
         return min(replicas, -(-n // each)) if n and each else None
-    if plan.value("rollout.spread") != "parts" or not rows or not n or each is None or rows % replicas:
+    if plan.value("rollout.spread") != "parts" or not rows or not n or each is None or rows % replicas or rows < n:
         return None
     part = rows // replicas
     return n // part if part < n and n % part == 0 else 1

@@ -68,6 +68,14 @@ def test_an_override_chooses_the_other_engine_and_its_section(launches: Launches
     assert plan.value("seed.engine") == 1
 
 
+@pytest.mark.parametrize(("more", "requests"), [("", "none"), (" gconfig.seed=7", "same")])
+def test_a_seed_of_the_samples_is_in_every_request(launches: Launches, more: str, requests: str) -> None:
+    text = f"python3 train.py --config grpo.yaml{more}\n"
+    files = {"run.sh": text, "grpo.yaml": CONFIG, "train.py": SCRIPT.format(name="GRPOConfig")}
+    (plan,) = launches(files, areal="2.0.0")
+    assert plan.value("seed.per_request") == requests
+
+
 def test_one_text_for_all_devices_of_older_releases(launches: Launches) -> None:
     old = CONFIG.replace('  backend: "sglang:d4p1t1"\n', "").replace('  backend: "fsdp:d4p1t1"\n', "")
     (plan,) = launches({"grpo.yaml": old + "allocation_mode: sglang:d2t2+megatron:d1t4\n"}, areal="0.5.1")

@@ -71,6 +71,20 @@ def test_nothing_is_derived_from_nothing() -> None:
     assert topology(seed__per_replica="same") is None
 
 
+@pytest.mark.parametrize(
+    ("settings", "nodes"),
+    [
+        ({"placement__mode": "colocate", "process__nproc": 2}, [0, 0, 1, 1]),
+        ({"placement__mode": "colocate", "process__nproc": 2, "placement__gpus_per_node": 4}, [0, 0, 0, 0]),
+        ({"placement__mode": "server", "process__nproc": 2}, [0, 0, 0, 0]),
+        ({"placement__mode": "colocate"}, [0, 0, 0, 0]),
+    ],
+)
+def test_a_node_holds_as_many_ranks_as_the_launcher_starts_there(settings: dict[str, Any], nodes: list[int]) -> None:
+    found = topology(placement__engines=4, seed__per_replica="replica", **settings)
+    assert found is not None and [row.node for row in found.ranks] == nodes
+
+
 def test_one_line_for_people() -> None:
     few = topology(placement__engines=2, engine__tensor_parallel_size=2, seed__per_replica="rank")
     assert few is not None and few.by_replica() == "replica 0: 0, 1; replica 1: 2, 3"
@@ -96,6 +110,8 @@ def test_which_replicas_share_a_prompt() -> None:
     # Parts that do not line up hold different rows at the same places.
     assert together(rows=24, n=8, replicas=2) == 1
     assert together(rows=9, n=8, replicas=2) is None
+    # A batch that holds no whole group is none that the trainer takes.
+    assert together(rows=4, n=8, replicas=2) is None
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ from ...declared.allocation import EACH as ALLOCATED_EACH
 from ...declared.allocation import SHAPES, more_nodes, named, nodes_there
 from ...declared.devices import Visible, is_of_this_machine, machine_devices, machine_evidence, visible
 from ...observed.endings import pod_never_was, unfinished
-from .fixes import EACH, NODES, RANKS, STATUS, all_devices, by_hand, groups_of, smaller
+from .fixes import EACH, NODES, RANKS, STATUS, all_devices, all_offered, by_hand, groups_of, smaller
 
 check = Check("RLD602", "ray-resources-short", __doc__, before=("RLD603",), kind=Kind.STALL)
 
@@ -174,6 +174,7 @@ def _finding(plan: RolloutPlan, asked: str, has: str, seen: Visible, case: Case)
         fixes=(
             *(tuple(smaller(plan, len(seen), there or 1)) or by_hand(plan, len(seen) * (there or 1))),
             *all_devices(plan, seen, machine_devices(case)),
+            *all_offered(plan, machine_devices(case)),
             STATUS,
             *(more_nodes(plan, plan.value(NODES, 1)) if named(case) is None and there else ()),
         ),

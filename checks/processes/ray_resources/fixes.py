@@ -72,6 +72,13 @@ def all_devices(plan: RolloutPlan, seen: Visible, count: int | None) -> Iterator
         yield Fix.unsafe(f"or let the run see all {count} devices of the machine", {VISIBLE: ids})
 
 
+def all_offered(plan: RolloutPlan, count: int | None) -> Iterator[Fix]:
+    """All devices of the machine, where ``ray start`` is told fewer."""
+    told = plan.value("ray.num_gpus")
+    if count and isinstance(told, int) and 0 < told < count and (plan.value(EACH) or 0) <= count:
+        yield Fix.unsafe(f"or have Ray offer all {count} devices of the machine", {"ray.num_gpus": count})
+
+
 def _as_many(plan: RolloutPlan, title: str, each: int, nodes: int, option: str) -> Fix:
     """So many devices on a node, or so many nodes, for all that share them, and as many engines as these hold."""
     edits = {option: each if option == EACH else nodes}

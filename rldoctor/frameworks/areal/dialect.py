@@ -40,6 +40,7 @@ _COMMON: dict[str, str | Rule] = {
     "gconfig.temperature": "sampling.temperature",
     "gconfig.top_p": "sampling.top_p",
     "gconfig.top_k": Rule("sampling.top_k", read=lambda count: -1 if int(count) >= 10**8 else int(count)),
+    "gconfig.seed": "sampling.seed",
     "gconfig.stop_token_ids": "sampling.stop_token_ids",
     "gconfig.stop": "sampling.stop",
     "gconfig.ignore_eos": "sampling.ignore_eos",
@@ -162,7 +163,9 @@ def _seeds(draft: Draft) -> None:
     """launcher/{vllm,sglang}_server.py: the section's seed + the server's number. Without a launcher (0.5.2 on:
     utils/environ.py, is_single_controller) rollout_controller.py starts all servers with the same arguments, and gives
     each group of samples to the next worker and its server."""
-    draft.derive("seed.per_request", "none", "no seed in the requests")
+    # vllm_remote.py, after 2.0.0: ``payload["seed"] = gconfig.seed`` in every request
+    seeded = draft.value("sampling.seed") is not None
+    draft.derive("seed.per_request", "same" if seeded else "none", "gconfig.seed", "sampling.seed")
     entry = draft.launch.entry
     launched = ".launcher." in entry
     if entry and not launched and between(draft, "areal", "0.5.2"):

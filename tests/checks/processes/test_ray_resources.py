@@ -202,6 +202,10 @@ def test_a_node_has_what_ray_was_started_with(offered: int, short: bool, tmp_pat
     found = LaunchFile(tmp_path, text, {"verl": "0.7.1"}, gpus=8).findings(check)
     assert [finding.message for finding in found if "a node has 4" in finding.message] == [f.message for f in found]
     assert bool(found) == short
+    edits = [edit for finding in found for fix in finding.fixes for edit in fix.edits]
+    assert [(edit.spelled, edit.line) for edit in edits if edit.option == "ray.num_gpus"] == [
+        ("--num-gpus 8", 1)
+    ] * short
 
 
 def test_groups_that_frameworks_give_up() -> None:
