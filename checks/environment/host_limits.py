@@ -314,8 +314,8 @@ check.signature(
     severity=Severity.WARNING,
     fixes=(
         Fix(
-            title="free space there, or let Ray work on a larger disk",
-            commands=("df -h /tmp/ray", "export RAY_TMPDIR=/path/with/space", "rm -rf /tmp/ray/session_20*"),
+            title="free space there, such as of sessions of Rays that have ended, or let Ray work on a larger disk",
+            commands=("du -sh /tmp/ray/session_20*", "export RAY_TMPDIR=/path/with/space"),
         ),
     ),
     url="https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html",

@@ -78,7 +78,7 @@ _THRESHOLD, _REFRESH = "RAY_memory_usage_threshold", "RAY_memory_monitor_refresh
 _USUAL_THRESHOLD = 0.95
 
 
-@check.declared(needs=["plan", "host"])
+@check.declared(needs=["plan.ray.gpus_needed", "node", "host"])
 def ray_ends_workers_at_once(case: Case) -> Iterator[Finding | Reach]:
     """What others use of this host's memory before the run begins, against what Ray allows all processes together."""
     plan, host = plan_of(case), case.host

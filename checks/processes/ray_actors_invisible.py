@@ -2,9 +2,8 @@
 
 What it looks for
     verl's asynchronous rollouts of 0.4 (and 0.5 with its Ray executor), whose engine process calls ``ray.init`` without
-    an address, in a launch that neither starts nor names a Ray cluster. Several Rays on this machine where the address
-    is ``auto``. In a log: verl's external executor that counts ``has 0 actors``, and ``ray.get_actor`` for a name that
-    does not exist in the caller's namespace.
+    an address, in a launch that neither starts nor names a Ray cluster. In a log: verl's external executor that
+    counts ``has 0 actors``, and ``ray.get_actor`` for a name that does not exist in the caller's namespace.
 
 Why it hurts
     Named actors belong to one Ray instance and one namespace. A process that calls ``ray.init()`` without an address
@@ -48,7 +47,6 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     RolloutPlan,
-    Severity,
     cite,
     plan_of,
 )
@@ -112,26 +110,6 @@ def looked_up_without_address(case: Case) -> Iterator[Finding | Reach]:
             fixes=_fixes(proven=proof if joined.get("found") == made["actors"] else None),
             url=_ISSUE,
         )
-
-
-@check.observed(needs=["observations.ray_cluster"])
-def any_of_several(case: Case) -> Iterator[Finding | Reach]:
-    """Several Rays on this machine, none of them from ``ray start``: each process that asks for ``auto`` takes any."""
-    (observed,) = case.observations["ray_cluster"].values()
-    running = observed["records"].get("several")
-    if not running:
-        raise NotApplicable("the address names one Ray")
-    yield check.finding(
-        f"{len(running)} Rays run on this machine ({', '.join(running)}), and the address is auto: each process takes "
-        "any of them, so that the engine's may join another than the trainer's and find no actors",
-        severity=Severity.WARNING,
-        grade=Grade.OBSERVED,
-        fixes=(
-            Fix(title="name one for all processes", commands=(f"export RAY_ADDRESS={running[0]}",)),
-            Fix(title="or end those that are left over", commands=("ray stop",)),
-        ),
-        url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
-    )
 
 
 def _joining(case: Case) -> RolloutPlan:

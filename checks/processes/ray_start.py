@@ -127,13 +127,25 @@ def ports_of_the_host(case: Case) -> Iterator[Finding | Reach]:
         yield Reach("the ports of Ray's head are free on this host")
         return
     named = " and ".join(f"{_OPTIONS[part]} {head['ports'][part][0]}" for part in busy)
+    rays = [one for one in case.node.ray if one.port == head["ports"]["gcs"][0]] if case.node is not None else []
     yield check.finding(
-        f"a process on this host listens already where Ray's head is to: {named}",
+        f"{'a Ray' if rays else 'a process'} on this host listens already where Ray's head is to: {named}",
         severity=Severity.WARNING,
-        evidence=tuple(_at(plan, head, part) for part in busy),
-        fixes=(_STOP, Fix(title="or start this one at ports of its own: ray start --head --port=6380 ...")),
+        evidence=(
+            *(_at(plan, head, part) for part in busy),
+            *(Evidence(text=f"{one.session}, at {one.address}", source=f"raylet, pid {one.pid}") for one in rays[:1]),
+        ),
+        fixes=(
+            *(() if rays else (Fix(title="see who it is", commands=(f"ss -ltnp | grep {_first(head, busy)}",)),)),
+            _STOP,
+            Fix(title="or start this one at ports of its own: ray start --head --port=6380 ..."),
+        ),
         url=_PORTS_URL,
     )
+
+
+def _first(head: dict[str, Any], parts: list[str]) -> int:
+    return int(head["ports"][parts[0]][0])
 
 
 def _at(plan: RolloutPlan, node: dict[str, Any], part: str) -> Evidence:

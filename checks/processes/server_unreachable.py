@@ -2,9 +2,10 @@
 
 What it looks for
     A proxy for HTTP that is not kept away from the server's host, a server that is started at another port or listens
-    elsewhere than the trainer asks, a time limit too short to load a model; nothing that answers at ``RAY_ADDRESS``, or
-    a cluster there that wants a token. In a log: TRL's and ms-swift's clients that wait for a server that never comes
-    up, refused connections to its port, and ``ray.init(address=...)`` without a running Ray.
+    elsewhere than the trainer asks, a time limit too short to load a model; nothing that answers at ``RAY_ADDRESS``, a
+    cluster there that wants a token, several where it is ``auto``, an address that an ended Ray left. In a log: TRL's
+    and ms-swift's clients that wait for a server that never comes up, refused connections to its port, and
+    ``ray.init(address=...)`` without a running Ray.
 
 Why it hurts
     The trainer waits until its time limit and stops, or waits for ever.
@@ -340,6 +341,19 @@ def ray_does_not_answer(case: Case) -> Iterator[Finding | Reach]:
     if "nodes" in records:
         yield Reach(f"Ray at {address} answers")
         return
+    if several := records.get("several"):
+        yield check.finding(
+            f"{len(several)} Rays run on this machine ({', '.join(several)}), and the address is auto: each process "
+            "takes any of them, so that an engine's may join another than the trainer's and find no actors",
+            severity=Severity.WARNING,
+            grade=Grade.OBSERVED,
+            fixes=(
+                Fix(title="name one for all processes", commands=(f"export {_RAY}={several[0]}",)),
+                Fix(title="or end those that are left over", commands=("ray stop",)),
+            ),
+            url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
+        )
+        return
     problems = " ".join((error, *map(str, records.get("problems") or ())))
     if records and _TOKEN.search(problems):
         yield check.finding(
@@ -390,7 +404,16 @@ def last_ray_is_gone(case: Case) -> Iterator[Finding | Reach]:
         grade=Grade.OBSERVED,
         evidence=(Evidence(text=f"{node.ray_last}, and no process of that Ray", source="ray_current_cluster"),),
         fixes=(
-            Fix(title="take away what it left, and start Ray", commands=("ray stop", "ray start --head")),
+            *(
+                # `ray stop`, which takes the address away, would end these too.
+                Fix.unsafe(f"join the Ray that runs here, at {one.address}", {f"env.{_RAY}": one.address})
+                for one in node.ray[:1]
+                if one.address
+            ),
+            *(
+                Fix(title="take away what it left, and start Ray", commands=("ray stop", "ray start --head"))
+                for _ in range(not node.ray)
+            ),
             Fix.safe("or have the run start one of its own", {f"env.{_RAY}": "local"}),
         ),
         url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
@@ -401,7 +424,10 @@ _RAY = "RAY_ADDRESS"
 # nemo_rl/distributed/virtual_cluster.py, init_ray: starts a Ray where none answers.
 _STARTS_ITS_OWN = ("NeMo-RL",)
 # ray/_private/authentication/authentication_constants.py
-_TOKEN = re.compile(r"authentication token|Unauthenticated", re.IGNORECASE)
+# and the words of the ray_cluster probe.
+_TOKEN = re.compile(
+    r"authentication token|Unauthenticated|asks for a token|does not take the token|there is no token", re.IGNORECASE
+)
 _NO_RAY = (
     Fix(title="start Ray first, the head before the workers", commands=("ray start --head",)),
     Fix(title="or let ray.init() start a local instance: unset RAY_ADDRESS and give no address"),

@@ -236,6 +236,12 @@ class RayInstance:
     address: str | None = None
     session: str | None = None
 
+    @property
+    def port(self) -> int | None:
+        """Where the head of its cluster listens."""
+        port = (self.address or "").rpartition(":")[2]
+        return int(port) if port.isdecimal() else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Node:

@@ -220,7 +220,7 @@ def _check_version(version: str, name: str, where: str) -> None:
 def _on_machine(case: Case, machine: Machine) -> Case:
     """The case on another machine: what that names, and nothing of this host."""
     unknown = {**case.unknown, "host": Unknown(reason=ASSUMED)}
-    case = replace(case, host=None)
+    case = replace(case, host=None, node=None, absent={**case.absent, "node": ASSUMED})
     if machine.python is not None or machine.packages is not None:
         packages = _packages(case.packages, machine)
         case = replace(case, packages=packages)

@@ -13,7 +13,7 @@ from .fixes import LESS_TO_COPY, RUNTIME_ENV
 _OBSERVED = "ray_package"
 
 
-@check.observed(needs=["plan", f"observations.{_OBSERVED}"])
+@check.observed(needs=["plan.ray.working_dir", f"observations.{_OBSERVED}"])
 def more_than_ray_copies(case: Case) -> Iterator[Finding | Reach]:
     """What the folder has, by Ray's own rules of what it leaves out."""
     plan = plan_of(case)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rldoctor_checks.processes.host_memory import check
 
+from rldoctor.case import Node
 from rldoctor.judge import judge_one
 from rldoctor.logs.triage import triage_text
 from tests.cases import GIB, host
@@ -194,12 +195,12 @@ TORCHRUN = "torchrun --nproc-per-node 8 -m verl.trainer.fsdp_sft_trainer model.p
 )
 def test_memory_that_others_hold_before_the_run(tmp_path: Path, text: str, free: int, fires: bool) -> None:
     (case,) = LaunchFile(tmp_path, text, {"verl": "0.7.0"}).cases()
-    case = replace(case, host=host(memory_available=free * GIB))
+    case = replace(case, host=host(memory_available=free * GIB), node=Node(host="n", time=0.0))
     found = judge_one(check, case).findings
     assert ["before the run begins" in one.message for one in found] == [True] * fires
 
 
 def test_a_container_does_not_tell_what_of_its_limit_is_in_use(tmp_path: Path) -> None:
     (case,) = LaunchFile(tmp_path, PPO, {"verl": "0.7.0"}).cases()
-    case = replace(case, host=host(memory_available=20 * GIB, memory_limit=64 * GIB))
+    case = replace(case, host=host(memory_available=20 * GIB, memory_limit=64 * GIB), node=Node(host="n", time=0.0))
     assert judge_one(check, case).findings == ()

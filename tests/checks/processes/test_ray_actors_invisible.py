@@ -117,14 +117,6 @@ def test_a_ray_that_is_found_without_an_address_passes() -> None:
     assert judge_one(check, looked_up(2, "here:1")).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize(("running", "fires"), [(["10.0.0.1:6379", "10.0.0.1:43211"], True), (None, False)])
-def test_several_rays_of_which_auto_takes_any(running: list[str] | None, fires: bool) -> None:
-    error = {"message": "ConnectionError: several Rays run on this machine"}
-    job = {"ended": "raised", "records": {"several": running} if running else {}, "error": error}
-    found = judge_one(check, Case(observations={"ray_cluster": {"cluster": job}})).findings
-    assert ["10.0.0.1:6379, 10.0.0.1:43211" in one.message for one in found] == [True] * fires
-
-
 @pytest.mark.ray
 @pytest.mark.alone
 def test_a_real_ray(python_with_ray: Path, monkeypatch: pytest.MonkeyPatch) -> None:

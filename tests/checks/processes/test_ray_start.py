@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rldoctor_checks.processes.ray_start import check
 
+from rldoctor.case import Node, RayInstance
 from rldoctor.judge import judge_one
 from tests.cases import host
 from tests.checks.launches import LaunchFile
@@ -142,3 +143,16 @@ def test_a_port_of_the_head_is_taken_here(tmp_path: Path, start: str, taken: int
     (case,) = LaunchFile(tmp_path, STARTS.format(start), {"verl": "0.7.0"}).cases()
     found = judge_one(check, replace(case, host=host(listening_ports=(taken,)))).findings
     assert [str(taken) in one.message for one in found] == ([True] if fires else [])
+
+
+@pytest.mark.parametrize(("address", "known"), [("10.0.0.4:6379", True), ("10.0.0.4:6380", False)])
+def test_who_has_the_port_is_said_where_it_is_a_ray(tmp_path: Path, address: str, known: bool) -> None:
+    (case,) = LaunchFile(tmp_path, STARTS.format("ray start --head"), {"verl": "0.7.0"}).cases()
+    node = Node(host="n", time=0.0, ray=(RayInstance(pid=99, address=address, session="session_1"),))
+    (found,) = judge_one(check, replace(case, host=host(listening_ports=(6379,)), node=node)).findings
+    assert found.message.startswith("a Ray on" if known else "a process on")
+    assert [one.source for one in found.evidence if one.text == f"session_1, at {address}"] == [
+        "raylet, pid 99"
+    ] * known
+    asks = [command for fix in found.fixes for command in fix.commands if command.startswith("ss ")]
+    assert asks == ([] if known else ["ss -ltnp | grep 6379"])

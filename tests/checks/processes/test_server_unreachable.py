@@ -285,6 +285,25 @@ def test_a_ray_that_wants_a_token() -> None:
     assert "the Ray cluster at head:6379 asks for a token" in found.message
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the cluster at head:6379 asks for a token, and RAY_AUTH_MODE is not token here: Ray refuses to join",
+        "the cluster at head:6379 does not take the token that is found in RAY_AUTH_TOKEN",
+        "RAY_AUTH_MODE is token, and there is no token in RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token",
+    ],
+)
+def test_a_ray_that_does_not_let_the_probe_in(said: str) -> None:
+    (found,) = judge_one(check, asked(f"ConnectionError: {said}", address="head:6379")).findings
+    assert "asks for a token" in found.message and said in found.evidence[0].text
+
+
+def test_several_rays_of_which_auto_takes_any() -> None:
+    running = ["10.0.0.1:43211", "10.0.0.1:6379"]
+    (found,) = judge_one(check, asked("ConnectionError: several Rays run on this machine", several=running)).findings
+    assert "2 Rays run on this machine (10.0.0.1:43211, 10.0.0.1:6379)" in found.message
+
+
 def test_a_ray_that_answers_and_one_that_is_not_understood() -> None:
     assert judge_one(check, asked(address="head:6379", nodes=[], actors=[])).outcome is Outcome.PASS
     assert judge_one(check, asked("AttributeError: no GlobalState", address="head:6379")).outcome is Outcome.NOT_CHECKED
@@ -315,6 +334,15 @@ def test_the_address_that_an_ended_ray_left(
     case = replace(case, host=cases.host(listening_ports=ports), node=Node(host="n", time=0.0, **node))
     found = judge_one(check, case).findings
     assert [LAST in one.message for one in found] == [True] * fires
+
+
+def test_where_another_ray_runs_nothing_is_stopped(tmp_path: Path) -> None:
+    (case,) = launches.LaunchFile(tmp_path, PPO, {"verl": "0.7.0"}).cases()
+    running = RayInstance(pid=9, address="10.0.0.1:6380")
+    node = Node(host="n", time=0.0, ray_last=LAST, ray=(running,))
+    (found,) = judge_one(check, replace(case, host=cases.host(), node=node)).findings
+    edits = [edit.value for fix in found.fixes for edit in fix.edits]
+    assert edits == [running.address, "local"] and not any(fix.commands for fix in found.fixes)
 
 
 def test_a_framework_that_starts_a_ray_where_none_answers(tmp_path: Path) -> None:
