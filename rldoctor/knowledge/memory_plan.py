@@ -104,6 +104,15 @@ def _parameters(config: Mapping[str, Any]) -> int:
     return found
 
 
+def _usual(plan: RolloutPlan, option: str, default: Any) -> Any:
+    """What the engine has where the launch leaves it out; raises :class:`NotChecked` where that may stand in a part of
+    the launch that was not read: with two of these the share holds what it does not with one."""
+    value = plan.usual(option, default)
+    if value is None:
+        raise NotChecked(f"the engine's {option.partition('.')[2]} is not known: it may stand in what was not read")
+    return value
+
+
 def engine(case: Case) -> Engine:
     """What the plan's engine claims on each of its devices."""
     plan, device, config = plan_of(case), device_memory(case), model_config(case)
@@ -112,17 +121,18 @@ def engine(case: Case) -> Engine:
     fixed = plan.value("engine.kv_cache_memory_bytes")
     if not isinstance(utilization, int | float) and fixed is None:
         raise NotChecked("the engine's share of the device is not known")
-    tensor, pipeline = plan.value("engine.tensor_parallel_size", 1), plan.value("engine.pipeline_parallel_size", 1)
+    tensor, pipeline = _usual(plan, "engine.tensor_parallel_size", 1), _usual(plan, "engine.pipeline_parallel_size", 1)
     element = memory.weight_element(config, plan.value("engine.dtype"), _quantization(plan))
     experts = memory.expert_parameters(config)
-    spread = plan.value("engine.data_parallel_size", 1) if plan.value("engine.enable_expert_parallel") else 1
+    apart = bool(experts) and _usual(plan, "engine.enable_expert_parallel", False)
+    spread = _usual(plan, "engine.data_parallel_size", 1) if apart else 1
     weights = element * ((count - experts) + experts / spread) / (tensor * pipeline)
     stored = sum(
         size for name, size in (case.model.files if case.model else {}).items() if name.endswith(".safetensors")
     )
     if stored:
         weights = min(weights, stored / (tensor * pipeline))
-    weights = max(0.0, weights - plan.value("engine.cpu_offload_gb", 0) * memory.GIB)
+    weights = max(0.0, weights - _usual(plan, "engine.cpu_offload_gb", 0) * memory.GIB)
     return Engine(
         device=device,
         utilization=float(utilization or 0),

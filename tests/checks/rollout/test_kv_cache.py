@@ -12,6 +12,7 @@ from rldoctor.api import Outcome
 from rldoctor.api.facts import Gpu, Gpus
 from rldoctor.api.results import CheckResult
 from rldoctor.judge import judge_one
+from rldoctor.plan.model import Setting, Source
 from tests.logs.asking import finding, findings, raised
 from tests.plans import case, edits
 
@@ -67,6 +68,17 @@ def test_a_share_below_the_weights_leaves_no_block() -> None:
     (larger,) = (value for fix in edits(result) for name, value in fix.items() if name.endswith("utilization"))
     assert isinstance(larger, float)
     assert on(24, engine__gpu_memory_utilization=larger, engine__max_model_len=2048).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("option", ["engine.tensor_parallel_size", "engine.cpu_offload_gb"])
+def test_what_makes_the_weights_smaller_may_stand_in_what_was_not_read(option: str) -> None:
+    asked = case("vLLM", config=LLAMA_8B, engine__gpu_memory_utilization=0.5, engine__max_model_len=2048)
+    assert asked.plan is not None
+    hidden = Setting(source=Source.DEFAULT, unknown="not set in what was read, but $MORE may hold more options")
+    lost = replace(asked.plan, settings={**asked.plan.settings, option: hidden})
+    gpus = Gpus(vendor="nvidia", devices=(Gpu(index=0, name="GPU", memory_total=24 << 30),))
+    result = judge_one(check, replace(asked, plan=lost, gpus=gpus))
+    assert result.outcome is Outcome.NOT_CHECKED and option.partition(".")[2] in (result.reason or "")
 
 
 def test_the_response_is_what_a_rollout_shortens() -> None:
