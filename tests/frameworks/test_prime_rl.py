@@ -114,7 +114,7 @@ def test_a_number_of_devices_is_no_list_of_them(launches: Launches) -> None:
         (CONFIG, "0.8.0", "prompt"),
         # A group's client is a server; which of its data parallel ranks answers, vLLM decides.
         (OLD + "[inference.parallel]\ndp = 2\n", "0.4.0", "load"),
-        (OLD, "0.4.0", "prompt"),
+        (f"{OLD.replace('[0, 1, 2, 3]', '[0]')}[inference]\n", "0.4.0", "prompt"),
     ],
 )
 def test_servers_of_one_seed_keep_whole_groups(launches: Launches, config: str, release: str, spread: str) -> None:
@@ -185,3 +185,21 @@ def test_nodes_that_are_left_out_are_no_single_node(launches: Launches) -> None:
         {"rl.toml": text + "[orchestrator]\nbatch_size = 64\n[inference.vllm]\n"}, **{"prime-rl": "0.8.0"}
     )
     assert plan.value("placement.engine_gpus") is None
+
+
+def test_servers_that_it_does_not_start_have_no_defaults(launches: Launches) -> None:
+    text = "seq_len = 4096\n[model]\nname = 'org/model'\n[orchestrator]\nbatch_size = 64\n"
+    (plan,) = launches({"rl.toml": text}, prime_rl="0.4.0", vllm="0.14.0")
+    assert not [name for name in plan.settings if name in ("engine.seed", "engine.max_num_seqs", "engine.enable_lora")]
+    (plan,) = launches({"rl.toml": f"{text}[inference]\n"}, prime_rl="0.4.0", vllm="0.14.0")
+    assert (plan.value("engine.seed"), plan.value("engine.enable_lora")) == (0, False)
+
+
+def test_what_its_validators_set(launches: Launches) -> None:
+    text = "[orchestrator]\nbatch_size = 64\n[inference]\n[trainer.model.lora]\nrank = 8\n"
+    (plan,) = launches({"rl.toml": text}, prime_rl="0.4.0", vllm="0.14.0")
+    assert (plan.value("engine.enable_lora"), plan.value("engine.max_lora_rank")) == (True, 8)
+    assert plan.value("sampling.temperature") == 1.0
+    falling = "[orchestrator.sampling.temp_scheduler]\nstart_temperature = 1.2\nend_temperature = 0.8\n"
+    (plan,) = launches({"rl.toml": text + falling}, prime_rl="0.4.0", vllm="0.14.0")
+    assert plan.value("sampling.temperature") is None

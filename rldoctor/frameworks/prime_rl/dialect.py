@@ -20,7 +20,7 @@ from rldoctor.frameworks.rule import Rule, chosen
 from rldoctor.frameworks.shared_rules import Deciding, decided
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
-from rldoctor.plan.model import RolloutPlan
+from rldoctor.plan.model import RolloutPlan, Source
 
 _ROLLOUT: dict[str, str | Rule] = {
     "orchestrator.batch_size": "batch.generation",
@@ -129,6 +129,11 @@ def _count(draft: Draft, *keys: str, default: bool = False) -> int | None:
     return None
 
 
+def _starts_servers(draft: Draft) -> bool:
+    """Whether it starts its servers itself, which takes the section, be it an empty one (``inference: ... | None``)."""
+    return any(key.partition(".")[0] == "inference" for key in draft.natives)
+
+
 def _placement(draft: Draft) -> None:
     draft.override("process.launcher", "prime-rl", "rl starts servers, orchestrator and torchrun itself")
     draft.derive("placement.mode", "async", "devices of their own, training overlaps with sampling")
@@ -137,7 +142,7 @@ def _placement(draft: Draft) -> None:
     nodes, engines = _count(draft, "deployment.num_train_nodes"), _count(draft, "deployment.num_infer_nodes")
     if each is None or (nodes is None and draft.native("deployment.type") == "multi_node"):
         return
-    started = any(key.partition(".")[0] == "inference" for key in draft.natives)
+    started = _starts_servers(draft)
     if nodes is None:
         trains = _count(draft, "deployment.num_train_gpus", "trainer_gpu_ids", default=True)
         samples = _count(draft, "deployment.num_infer_gpus", "inference_gpu_ids", default=started)
@@ -160,6 +165,10 @@ def _placement(draft: Draft) -> None:
 
 def _rollout(draft: Draft) -> None:
     draft.derive("rollout.backend", "vllm", "the only engine of prime-rl")
+    scheduled = any(key.startswith("orchestrator.sampling.temp_scheduler") for key in draft.natives)
+    if between(draft, "prime-rl", "0.4", "0.6") and not scheduled and draft.value("sampling.temperature") is None:
+        # validate_temperature_config, for a default of null
+        draft.derive("sampling.temperature", 1.0, "neither a temperature nor a schedule of it is given")
     draft.derive("rollout.async_engine", True, "the engines are servers")
     draft.override("engine.logprobs_mode", "processed_logprobs", "set by prime-rl (configs/inference.py)")
     draft.derive("sampling.max_tokens", draft.value("lengths.response"), "the longest response", "lengths.response")
@@ -194,6 +203,9 @@ def _trainer(draft: Draft) -> None:
     draft.derive("lora.enabled", given, "trainer.model.lora")
     if given:
         draft.derive("lora.rank", _count(draft, "trainer.model.lora.rank") or 16, "trainer.model.lora.rank")
+        if _starts_servers(draft):  # auto_setup_lora, whatever the section says
+            draft.override("engine.enable_lora", True, "trainer.model.lora")
+            draft.override("engine.max_lora_rank", draft.value("lora.rank"), "trainer.model.lora.rank", "lora.rank")
     kind = draft.native("trainer.optim.type")
     draft.derive("trainer.optimizer", kind if isinstance(kind, str) else None, "trainer.optim.type")
 
@@ -227,6 +239,19 @@ class PrimeRL(Deciding):
             line=given.line,
             reason="which devices is for you to say",
         )
+
+    def defaults(self, draft: Draft) -> None:
+        """Those of the servers where it starts them."""
+        super().defaults(draft)
+        if not _starts_servers(draft):
+            for option, setting in list(draft.settings.items()):
+                if setting.source is Source.DEFAULT and (setting.key or "").startswith("inference."):
+                    del draft.settings[option]
+
+    def engine_defaults(self, draft: Draft) -> None:
+        """vLLM's own, for servers that it starts."""
+        if _starts_servers(draft):
+            super().engine_defaults(draft)
 
     def claims(self, launch: Launch) -> int:
         """Its modules and sections; its console program has a common name, and reads ``@ FILE``."""
