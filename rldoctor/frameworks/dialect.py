@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rldoctor.formats.hydra.interpolation import Resolvers
     from rldoctor.formats.python.started import Helper
     from rldoctor.formats.shell.arguments import Arguments
+    from rldoctor.formats.yaml.reader import YamlFile
     from rldoctor.frameworks.spelled import Spelling
 
 # Hydra's own command line (hydra.cc/docs/advanced/hydra-command-line-flags), which holds no settings.
@@ -441,6 +442,10 @@ class Dialect:
         places = {(value.file, value.line, value.key) for value in draft.refused}
         if refused is not None and (refused.file, refused.line, refused.key) not in places:
             draft.refused.append(refused)
+
+    def is_config(self, tree: YamlFile) -> bool:
+        """Whether a YAML file is the framework's, be it of a launch without rollouts, which nothing claims."""
+        return False
 
     def leaves(self, launch: Launch) -> bool:
         """Whether the launch's command drops the words that its parser has no option for, and goes on."""

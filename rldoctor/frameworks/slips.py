@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
+
+from rldoctor.plan.model import UnknownOption
 
 _SHORT = 4  # what is shorter is an abbreviation, which a letter makes another one
 _LONG = 6
+
+
+# Two keys of which one was meant to be the other.
+_MISSPELLED = 0.9
+
+
+def misspelled(one: UnknownOption, further: Sequence[str] = ()) -> bool:
+    """Whether a key was meant to be one that some release has, and not one of the launch's own: a release before or
+    after has it, or it is all but its nearest names or one of the ``further`` ones."""
+    if one.since or one.until:
+        return True
+    return bool(get_close_matches(one.key, [*one.nearest, *further], 1, _MISSPELLED))
 
 
 def slip(word: str, names: Sequence[str]) -> str | None:

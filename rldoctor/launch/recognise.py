@@ -12,7 +12,7 @@ from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile
-from rldoctor.frameworks import all_dialects, by_name
+from rldoctor.frameworks import Framework, all_dialects, by_name, trainers
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.follow import Reader, launches, launches_of_text
@@ -81,6 +81,8 @@ def read(
         raise InputError(
             f"{note.file}:{note.line}: {note.text} decides whether anything is started, and is not set; {how}"
         )
+    if not plans and (other := _without_rollouts(started)) is not None:
+        raise InputError(other)
     if not plans and reader.notes:  # what may start the run was not followed
         note = reader.notes[0]
         raise InputError(f"{note.file}:{note.line}: {note.text}; hand over the file that starts the training")
@@ -95,6 +97,30 @@ def _decided(reader: Reader, forced: Dialect | None) -> Note | None:
         if _chosen(list(islice(launches(reader.files.source(reader.path), again), MOST_LAUNCHES)), forced):
             return note
     return None
+
+
+def _without_rollouts(started: list[Launch]) -> str | None:
+    """What a file starts of a framework that is none of its launches with rollouts, in a sentence, or None."""
+    for launch in started:
+        record = next((record for record in trainers() if _belongs(launch, record)), None)
+        if record is not None:
+            what = launch.entry if launch.tree is None else "the configuration"
+            return (
+                f"{launch.file}:{launch.line}: {what} is {record.title}'s, and none of its launches with a rollout "
+                "engine, which are what rldoctor reads"
+            )
+    return None
+
+
+def _belongs(launch: Launch, record: Framework) -> bool:
+    """Whether a launch is a framework's, by the program or module that is started, the script's imports or its YAML."""
+    if launch.tree is not None:
+        return any(dialect.is_config(launch.tree) for dialect in record.dialects())
+    # A fork that kept its parent's name is not told from it here.
+    modules = [module for package in record.packages if not package.distribution for module in package.modules]
+    if launch.python is not None:
+        return any(launch.python.imports_from(module) for module in modules)
+    return launch.entry.partition(" ")[0] in record.programs or launch.entry.partition(".")[0] in modules
 
 
 def read_printed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rldoctor.errors import InputError
 from rldoctor.frameworks import by_name
 from rldoctor.frameworks.areal.allocation import role, roles
 from rldoctor.model import Edit
@@ -121,7 +122,8 @@ def test_a_script_without_rollouts_is_no_launch_of_these(launches: Launches) -> 
         "a.yaml": "seed: 1\n",
         "sft.py": SCRIPT.format(name="SFTConfig"),
     }
-    assert launches(files) == []
+    with pytest.raises(InputError, match=r"sft\.py is AReaL's, and none of its launches with a rollout engine"):
+        launches(files)
 
 
 @pytest.mark.parametrize(
@@ -187,3 +189,9 @@ def test_rays_launcher_counts_vllms_servers_twice(launches: Launches) -> None:
     files = {"run.sh": run, "grpo.yaml": CONFIG, "train.py": SCRIPT.format(name="GRPOConfig")}
     (plan,) = launches(files, areal="1.0.4", vllm="0.11.0")
     assert plan.value("seed.per_replica") is None and plan.value("rollout.spread") == "turns"
+
+
+def test_a_configuration_by_itself_may_be_of_a_script_with_a_class_of_its_own(launches: Launches) -> None:
+    wrong = CONFIG.replace("n_samples: 4", "n_sample: 4, entropy_clamp: 0.3")
+    (plan,) = launches({"grpo.yaml": wrong}, areal="1.0.4")
+    assert [(option.key, option.nearest[0]) for option in plan.unknown] == [("gconfig.n_sample", "gconfig.n_samples")]

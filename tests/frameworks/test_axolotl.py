@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rldoctor.edits.edit import apply
+from rldoctor.errors import InputError
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan
@@ -118,7 +119,8 @@ def test_native_adapters_on_the_server(launches: Launches) -> None:
 
 @pytest.mark.parametrize("text", ["base_model: m\nmicro_batch_size: 1\n", "base_model: m\nrl: dpo\n"])
 def test_runs_that_do_not_sample_are_left_alone(launches: Launches, text: str) -> None:
-    assert not [plan for plan in launches({"config.yaml": text}) if plan.framework == "axolotl"]
+    with pytest.raises(InputError, match="is axolotl's, and none of its launches with a rollout engine"):
+        launches({"config.yaml": text})
 
 
 @pytest.mark.parametrize(

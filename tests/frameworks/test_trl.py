@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.edits.edit import apply, save
+from rldoctor.errors import InputError
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Source
@@ -347,7 +348,8 @@ def test_a_dictionary_at_hand_is_read(launches: Launches) -> None:
     "text", ["from trl import SFTConfig\nSFTConfig()\n", "from trl import DPOConfig\nDPOConfig(beta=1)\n"]
 )
 def test_trainers_that_do_not_sample_are_no_launch_of_ours(launches: Launches, text: str) -> None:
-    assert not [plan for plan in launches({"train.py": text}, trl="0.24.0") if plan.framework == "TRL"]
+    with pytest.raises(InputError, match="is TRL's, and none of its launches with a rollout engine"):
+        launches({"train.py": text}, trl="0.24.0")
 
 
 @pytest.mark.parametrize(
@@ -455,3 +457,12 @@ def test_a_loaded_model_is_known_whatever_else_the_framework_computes(launches: 
     assert setting is not None and setting.key == "from_pretrained"
     other = colocated(launches, "0.24.0", COLOCATE.replace('model="org/model"', "model=m")).get("model.path")
     assert other is not None and other.unknown is not None
+
+
+@pytest.mark.parametrize("name", ["Distillation", "IWOPD", "SDFT", "SDPO", "SSD"])
+def test_further_trainers_sample_while_they_train(name: str, launches: Launches) -> None:
+    text = f"from trl.experimental import {name}Config, {name}Trainer\n"
+    text += f"args = {name}Config(use_vllm=True, vllm_mode='colocate', vllm_tensor_parallel_size=2)\n"
+    (plan,) = launches({"train.py": f"{text}{name}Trainer('org/model', args=args).train()\n"}, trl="1.9.0")
+    assert (plan.framework, plan.value("placement.mode")) == ("TRL", "colocate")
+    assert plan.value("engine.tensor_parallel_size") == 2 and plan.unknown == ()

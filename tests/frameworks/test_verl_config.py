@@ -175,3 +175,11 @@ def test_a_main_of_ones_own_takes_its_own_configuration(launches: Launches) -> N
     (plan,) = launches(files, verl="0.6.1")
     setting = plan.get("lengths.prompt")
     assert setting is not None and (setting.source.value, setting.value) == ("default", 512)
+
+
+def test_a_main_of_ones_own_is_read_by_itself(launches: Launches) -> None:
+    main = '@hydra.main(config_path="config", config_name="mine", version_base=None)\ndef main(config):\n    pass\n'
+    trains = "import hydra\nfrom verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
+    files = {"main.py": trains + main, "config/mine.yaml": "data: {max_prompt_length: 32}\n"}
+    (plan,) = launches(files, verl="0.6.1")
+    assert (plan.framework, plan.value("lengths.prompt")) == ("verl", 32)

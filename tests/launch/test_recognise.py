@@ -246,3 +246,23 @@ def test_a_manifest_that_cannot_be_read_leaves_the_other_launches(tmp_path: Path
     write(tmp_path, "job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {{ .Values.spec }}\n")
     (plan,) = read(write(tmp_path, "a.sh", f"kubectl apply -f job.yaml\n{VERL}"))
     assert any("job.yaml:3" in note.text for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("a.sh", "mkdir -p out\nswift sft --model org/model\n", r"a\.sh:2: swift sft is ms-swift's"),
+        (
+            "a.sh",
+            "python -m openrlhf.cli.serve_rm --bf16\n",
+            r"a\.sh:1: openrlhf\.cli\.serve_rm is OpenRLHF's",
+        ),
+        ("a.sh", "python3 -m verl.trainer.main_eval data.path=x\n", r"a\.sh:1: verl\.trainer\.main_eval is verl's"),
+        ("a.py", "from trl import DPOConfig, DPOTrainer\nDPOTrainer('m').train()\n", r"a\.py:1: a\.py is TRL's"),
+        ("a.yaml", "base_model: org/model\ndatasets: []\n", r"a\.yaml:1: the configuration is axolotl's"),
+    ],
+    ids=["command", "module", "fork's parent", "script", "configuration"],
+)
+def test_a_training_without_rollouts_is_called_by_its_name(name: str, text: str, what: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{what}, and none of its launches with a rollout engine"):
+        read(write(tmp_path, name, text))

@@ -19,6 +19,7 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, inverted
 from rldoctor.frameworks.shared_rules import Deciding, decided
+from rldoctor.frameworks.slips import misspelled
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Setting, Source
@@ -230,12 +231,18 @@ class AReaL(Deciding):
         return (native for native in found if native.key.partition(".")[0] not in others)
 
     def check_known(self, draft: Draft, native: Native) -> None:
-        """A script's own configuration class may have more sections; those of the release's are known where it is
-        loaded, or where the script is not at hand."""
+        """A script's own configuration class may have more sections, and more in those of the release: these are known
+        where the release's class is loaded. Where the script is not at hand, a name of another release is told, and a
+        slip of one of this."""
         section, dot, _ = native.key.partition(".")
-        options = draft.launch.options(self.owner) if draft.launch.python is None and dot else None
-        if _configurations(draft.launch) & _OWN or (options is not None and options.known(section) is True):
+        if _configurations(draft.launch) & _OWN:
             super().check_known(draft, native)
+            return
+        options = draft.launch.options(self.owner) if draft.launch.python is None and dot else None
+        if options is not None and options.known(section) is True:
+            found = len(draft.unknown)
+            super().check_known(draft, native)
+            draft.unknown[found:] = filter(misspelled, draft.unknown[found:])
 
     def defaults(self, draft: Draft) -> None:
         engine, _ = _allocation(draft)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import ClassVar
 
 from rldoctor.formats.native import Native
@@ -15,11 +14,12 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule, inverted
+from rldoctor.frameworks.slips import misspelled
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
 from rldoctor.frameworks.vllm.seeds import derive_own
-from rldoctor.plan.model import Form, Place, UnknownOption
+from rldoctor.plan.model import Form, Place
 
 _SAMPLES = ("grpo", "gdpo", "ebft")
 # What GRPOConfig is given of the `vllm:` section in colocate mode (core/trainers/grpo/__init__.py).
@@ -210,10 +210,6 @@ def _serves(launch: Launch) -> bool:
     return "serve" in launch.entry
 
 
-# So alike are a name and what it was meant to be.
-MISSPELLED = 0.9
-
-
 def _trainer(draft: Draft) -> None:
     if _serves(draft.launch):
         _server(draft)
@@ -230,12 +226,6 @@ def _its_server(draft: Draft) -> None:
         native = draft.natives.get(key)
         if native is not None and native.value is not None and str(row).startswith("engine."):
             draft.take(native, str(row), native.value)
-
-
-def _is_slip(one: UnknownOption) -> bool:
-    """Whether the name was meant to be one that some release has."""
-    names = [*one.nearest, *OptionTable.load("axolotl").nearest(one.key, None)]
-    return bool(get_close_matches(one.key, names, 1, MISSPELLED))
 
 
 class Axolotl(Dialect):
@@ -257,14 +247,19 @@ class Axolotl(Dialect):
         know, and plugins bring keys of their own."""
         found = len(draft.unknown)
         super().check_known(draft, native)
-        draft.unknown[found:] = [one for one in draft.unknown[found:] if one.since or one.until or _is_slip(one)]
+        nearest = OptionTable.load("axolotl").nearest
+        draft.unknown[found:] = [one for one in draft.unknown[found:] if misspelled(one, nearest(one.key, None))]
 
     def claims(self, launch: Launch) -> int:
         """Its commands and its YAML, where the run samples."""
         tree = _config(launch)
         if launch.entry in self.entries:
             return 100 if tree is None or _samples(tree) else 0
-        return 80 if tree is not None and tree.has("base_model") and _samples(tree) else 0
+        return 80 if tree is not None and self.is_config(tree) and _samples(tree) else 0
+
+    def is_config(self, tree: YamlFile) -> bool:
+        """Every one of its trainings names its model so."""
+        return tree.has("base_model")
 
     def role(self, launch: Launch) -> str:
         """``server`` for ``axolotl vllm-serve``."""

@@ -40,7 +40,10 @@ _SCRIPTS = {
 _DEFAULTS = {
     "XPOConfig": "trl:OnlineDPOConfig",
     "NashMDConfig": "trl:OnlineDPOConfig",
-    "GOLDConfig": "transformers:TrainingArguments",
+    **dict.fromkeys(
+        ("GOLDConfig", "DistillationConfig", "IWOPDConfig", "SDFTConfig", "SDPOConfig", "SSDConfig"),
+        "transformers:TrainingArguments",
+    ),
 }
 # The other dataclasses of its scripts.
 _DATACLASSES = ("ScriptArguments", "GRPOScriptArguments", "RLOOScriptArguments", "ModelConfig", "DatasetMixtureConfig")

@@ -30,6 +30,11 @@ ALGORITHMS = {
     "MiniLLMConfig": "minillm",
     "GMPOConfig": "gmpo",
     "GOLDConfig": "gold",
+    "DistillationConfig": "distillation",
+    "IWOPDConfig": "iw_opd",
+    "SDFTConfig": "sdft",
+    "SDPOConfig": "sdpo",
+    "SSDConfig": "ssd",
 }
 """The configs of TRL's trainers that sample while they train."""
 

@@ -364,6 +364,13 @@ class Verl(Dialect):
     needs = (f"{_ROLLOUT}.name",)  # ??? in rollout.yaml from 0.6.0 on
     derivations = (_dropped, _trainer, _joins, _environment, _placement, _lengths, _seeds, _engine, _sleep, _batch)
 
+    def claims(self, launch: Launch) -> int:
+        """Its entry points and keys, and a main of one's own that starts its trainer."""
+        found = super().claims(launch)
+        if found or launch.python is None or not launch.python.has_call("hydra.main"):
+            return found
+        return 55 if launch.python.imports_from("verl.trainer.ppo.ray_trainer") else 0
+
     def registers(self, launch: Launch) -> bool:
         """Recipes have mains of their own; ``external_lib`` is imported for what it registers."""
         keys = (native.key for native in launch.arguments(overrides=True).natives)
