@@ -6,8 +6,8 @@ A corpus is a folder with a ``manifest.jsonl``: one row for each launch file wit
 except those that ``--with`` names.
 What the same environment gets without a launch file is left out.
 
-Targets: no file that cannot be read, at most 3% unread of the settings that concern a plan, and no error or warning on
-an example that is not really broken.
+Targets: 99% of the files read that start a launch with rollouts, at most 3% unread of the settings that concern a plan,
+and no error or warning on an example that is not really broken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.catalogue import registry
 from rldoctor.catalogue.check import Check
-from rldoctor.errors import InputError
+from rldoctor.errors import InputError, OutOfScopeError
 from rldoctor.judge import judge
 from rldoctor.launch.plans import plans
 from rldoctor.model import CheckResult, Severity
@@ -39,10 +39,12 @@ LOUD = (Severity.ERROR, Severity.WARNING)
 
 @dataclass
 class Tally:
-    """What one framework's files came to. ``given`` counts settings in the files, ``beside`` those of them that do not
-    concern a plan, ``unread`` those that may and that nothing understood."""
+    """What one framework's files came to. ``apart`` are those that start nothing with rollouts. ``given`` counts
+    settings in the files, ``beside`` those of them that do not concern a plan, ``unread`` those that may and that
+    nothing understood."""
 
     files: int = 0
+    apart: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     launches: Counter[str] = field(default_factory=Counter)
     given: int = 0
@@ -50,6 +52,12 @@ class Tally:
     unread: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     slowest: float = 0.0
+
+    @property
+    def read(self) -> float:
+        """The share, in percent, that was read of the files that start a launch with rollouts."""
+        launching = self.files - len(self.apart)
+        return 100 * (launching - len(self.errors)) / max(launching, 1)
 
     @property
     def missed(self) -> int:
@@ -92,6 +100,8 @@ def examine(path: Path, row: dict[str, Any], beside: dict[str, str], checks: lis
     start = time.perf_counter()
     found = plans(path, case)
     tally.slowest = max(tally.slowest, time.perf_counter() - start)
+    if not found:
+        tally.apart.append(f"{row['path']}: starts nothing that rldoctor knows")
     for plan in found:
         _count(plan, tally)
         for result in judge(checks, replace(case, plan=plan)):
@@ -145,6 +155,8 @@ def main() -> None:
         tally.files += 1
         try:
             examine(options.corpus / row["path"], row, beside, checks, tally)
+        except OutOfScopeError as error:
+            tally.apart.append(f"{row['path']}: {error}")
         except InputError as error:
             quirk = f" (published so: {row['parse_quirk']})" if row.get("parse_quirk") else ""
             tally.errors.append(f"{row['path']}: {error}{quirk}")
@@ -153,16 +165,17 @@ def main() -> None:
 
 def report(tallies: dict[str, Tally], keys: bool) -> None:
     """One line per framework, then what was refused, unread and found."""
-    print("framework    files errors  given understood beside unread     %  read as")
+    print("framework    files apart errors read %  given understood beside unread     %  read as")
     for name, tally in sorted(tallies.items()):
         understood = tally.given - tally.beside - tally.missed
         read_as = ", ".join(f"{framework} {count}" for framework, count in tally.launches.most_common())
         print(
-            f"{name:12} {tally.files:5} {len(tally.errors):6} {tally.given:6} {understood:10} {tally.beside:6} "
+            f"{name:12} {tally.files:5} {len(tally.apart):5} {len(tally.errors):6} {tally.read:6.1f} "
+            f"{tally.given:6} {understood:10} {tally.beside:6} "
             f"{tally.missed:6} {tally.share:5.1f}  {read_as}"
         )
     for name, tally in sorted(tallies.items()):
-        for heading, lines in (("errors", tally.errors), ("findings", tally.findings)):
+        for heading, lines in (("apart", tally.apart), ("errors", tally.errors), ("findings", tally.findings)):
             if lines:
                 print(f"\n{name}: {heading}")
                 print("\n".join(f"   {line}" for line in lines))

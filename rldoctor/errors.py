@@ -13,6 +13,10 @@ class InputError(Exception):
         super().__init__("\n  ".join(" ".join(str(part).splitlines()) for part in (message, *choices)))
 
 
+class OutOfScopeError(InputError):
+    """What the user gave was understood, and is nothing that rldoctor judges."""
+
+
 def one_line(error: BaseException) -> str:
     """``Type: message`` of any exception, also of one that cannot say what it is; of a long message the first line."""
     try:

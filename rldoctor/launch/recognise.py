@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from rldoctor.errors import InputError, meant_or_known
+from rldoctor.errors import InputError, OutOfScopeError, meant_or_known
 from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
@@ -82,7 +82,7 @@ def read(
             f"{note.file}:{note.line}: {note.text} decides whether anything is started, and is not set; {how}"
         )
     if not plans and (other := _without_rollouts(started)) is not None:
-        raise InputError(other)
+        raise OutOfScopeError(other)
     if not plans and reader.notes:  # what may start the run was not followed
         note = reader.notes[0]
         raise InputError(f"{note.file}:{note.line}: {note.text}; hand over the file that starts the training")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rldoctor.edits.edit import apply, save
+from rldoctor.errors import InputError
 from rldoctor.frameworks import by_name
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, RolloutPlan, Source
@@ -62,7 +63,8 @@ def test_python_that_makes_its_arguments_and_python_that_only_imports_it(launche
     (plan,) = launches({"train.py": script}, ms_swift="3.8.1")
     generations = plan.get("batch.generations")
     assert generations is not None and (plan.framework, generations.form) == ("ms-swift", Form.KEYWORD)
-    assert launches({"plugin.py": "from swift.plugin import ORM\n"}, ms_swift="3.8.1") == []
+    with pytest.raises(InputError, match="is ms-swift's, and none of its launches with a rollout engine"):
+        launches({"plugin.py": "from swift.plugin import ORM\n"}, ms_swift="3.8.1")
 
 
 def test_without_variables_one_process_of_python(launches: Launches) -> None:
