@@ -76,6 +76,7 @@ _CLASS = expression(r"[A-Z]{0,5}(?:[A-Z][a-z]+){2,8}")
 _IDENTIFIER = expression(r"[a-z]{2,24}(?:_[a-z]{2,24}){1,8}")
 _A_WORD = expression(r"[a-z]{2,15}|[A-Z][A-Za-z]{1,14}|[A-Z]{2,15}(?: [A-Z]{2,15}){1,3}")
 _ITEM_BEFORE = expression(r"(?:[\"'`][A-Za-z][\w ]{0,60}[\"'`],|[\[({]|,)\s{0,40}b?[\"'`](?:\w{1,12} )?\Z")
+_ITEM_BEHIND = expression(r"[\"'`](?:,|\]|[ ]or\b)")
 # [--name, value] as YAML writes a list in one line.
 _IN_FLOW = expression(r"[ \t]{0,4},[ \t]{1,4}(?=[^\s,\"'\[\]{}-][^\s,\"'\[\]{}]{0,511}[ \t]{0,4}[,\]])")
 _A_FLOW_BEGINS = expression(r"\[[^\[\]\n]{0,400}\Z")
@@ -442,8 +443,7 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         span = _after_a_name(text, listed.end(), name, closed=True, joint=",")
         held = "" if span is None else text[span.start : span.end]
         of_names = _is_a_name(held) or (_CLASS.fullmatch(name) and _CLASS.fullmatch(held))
-        of_many = _IDENTIFIER.fullmatch(held) or (not is_password(name) and _A_WORD.fullmatch(held))
-        one_of_many = not option and of_many and _ITEM_BEFORE.search(text, max(0, begin - 80), begin)
+        one_of_many = span is not None and not option and _is_one_of_many(text, begin, span)
         return None if of_names or one_of_many else span
     if option and (flow := _IN_FLOW.match(text, end)) and _A_FLOW_BEGINS.search(text, max(0, begin - 404), begin):
         return _after_a_name(text, flow.end(), name, closed=True, joint=",")
@@ -465,6 +465,18 @@ def _named(text: str, begin: int, end: int, name: str, *, option: bool) -> Span 
         ):
             return _after_a_name(text, alone.end(), name, closed=True, joint=" ")
     return None
+
+
+def _is_one_of_many(text: str, begin: int, span: Span) -> bool:
+    """Whether name and value are two of a list of names. A word is one only between others: ``set("name", "value")``
+    has two."""
+    item, held = _ITEM_BEFORE.search(text, max(0, begin - 80), begin), text[span.start : span.end]
+    if item is None or _IDENTIFIER.fullmatch(held):
+        return item is not None
+    among = item[0][0] in "\"'`" or (item[0][0] == "[" and _CLASS.fullmatch(span.name) is not None)
+    may_be_a_word = is_password(span.name) or words(span.name)[-1] == "secret"
+    is_word = _A_WORD.fullmatch(held) is not None and _ITEM_BEHIND.match(text, span.end) is not None
+    return among and is_word and not may_be_a_word
 
 
 def _is_the_password(text: str, line: int, begin: int, start: int) -> bool:
