@@ -4,7 +4,7 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,10 @@ class Place:
         return self.template.split(HOLE)[1::2]
 
 
+# The longest literal part of a message and all of them, its module and function, its row.
+_Literals = tuple[str, list[str], str, str, list[Any]]
+
+
 class Table(PackedTable):
     """The messages of one package."""
 
@@ -65,7 +69,14 @@ class Table(PackedTable):
 
     def holding(self, text: str, shortest: int) -> Iterator[Place]:
         """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
-        for longest, parts, module, function, row in self._by_literal:
+        yield from self._holding(self._by_literal, text, shortest)
+
+    def holding_unspaced(self, text: str, shortest: int) -> Iterator[Place]:
+        """The same without any blank: of a ``text`` that lost those at which its lines were wrapped."""
+        yield from self._holding(self._unspaced, "".join(text.split()), shortest)
+
+    def _holding(self, rows: Iterable[_Literals], text: str, shortest: int) -> Iterator[Place]:
+        for longest, parts, module, function, row in rows:
             if len(longest) >= shortest and longest in text and all(part in text for part in parts):
                 yield self._place(module, function, row)
 
@@ -77,7 +88,15 @@ class Table(PackedTable):
                 yield self._place(module, function, row)
 
     @cached_property
-    def _by_literal(self) -> list[tuple[str, list[str], str, str, list[Any]]]:
+    def _unspaced(self) -> list[_Literals]:
+        """:attr:`_by_literal` without blanks."""
+        return [
+            (longest.replace(" ", ""), [part.replace(" ", "") for part in parts], module, function, row)
+            for longest, parts, module, function, row in self._by_literal
+        ]
+
+    @cached_property
+    def _by_literal(self) -> list[_Literals]:
         """Every message behind its longest literal part and all of them; a log asks for each of its failures."""
         rows = (
             (row[1].split(HOLE)[::2], module, function, row)

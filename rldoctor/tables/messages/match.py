@@ -78,6 +78,7 @@ def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str
         found = list(_by_frame(said, among)) or list(_by_text(said, among or covered))
         if not found or (_CUT.search(said.message) is not None and not said.module):
             found += _by_beginning(said, among, covered)
+        found = found or list(_by_wrapped_text(said, among or covered))
         if found:
             best = max(letters for letters, _ in found)
             return _chosen(said, [place for letters, place in found if letters == best], releases or {})
@@ -112,6 +113,19 @@ def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place
     for package in packages:
         for place in Table.load(package).holding(f" {shown.message} ", _SHORTEST):
             if place.type == shown.type and tells(place) and _filled(place, shown.message) is not None:
+                yield _letters(place), place
+
+
+def _by_wrapped_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
+    """The same where lines were wrapped, and whoever put them together did not know which of them ended at a blank."""
+    if len(shown.type) + len(shown.message) < _LINE:
+        return
+    said = "".join(shown.message.split())
+    for package in packages:
+        for place in Table.load(package).holding_unspaced(said, _SHORTEST):
+            parts = (re.escape(part.replace(" ", "")) for part in place.literals)
+            lost = any(part not in f" {shown.message} " for part in place.literals)
+            if lost and place.type == shown.type and tells(place) and re.search(".*?".join(parts), said):
                 yield _letters(place), place
 
 

@@ -79,6 +79,13 @@ def test_a_message_that_was_cut_is_known_by_its_beginning(said: str, told: bool)
     assert trace(Shown("TypeError", said)) is None
 
 
+def test_a_message_that_lost_blanks_where_it_was_wrapped() -> None:
+    wrapped = f"max_tokens ({'9' * 40}) is smallerthan max_len (4096)."
+    assert placed(trace(Shown("ValueError", wrapped))) == "engine.config.limits.Limits.check"
+    assert trace(Shown("TypeError", wrapped)) is None
+    assert trace(Shown("ValueError", wrapped.replace("max_len", "min_len"))) is None
+
+
 def test_the_beginning_of_a_message_in_the_function_that_raised() -> None:
     assert placed(trace(Shown("ValueError", "Unkno...", "engine.core", "load"), ["engine"])) == "engine.core.load"
     assert trace(Shown("ValueError", "Unkno", "engine.core", "load"), ["engine"]) is None
