@@ -33,6 +33,22 @@ def test_a_slip_of_a_name_that_the_framework_knows(
 
 
 @pytest.mark.parametrize(
+    ("override", "version", "refused"),
+    [
+        ("algorithm.adv_estimator=gdpo", "0.7.0", True),
+        ("algorithm.adv_estimator=gdpo", "0.9.0", False),
+        ("algorithm.adv_estimator=rloo", "0.2", True),
+        ("actor_rollout_ref.actor.loss_agg_mode=token-sum", "0.9.0", False),
+        ("actor_rollout_ref.actor.loss_agg_mode=token-sum", "0.7.0", True),
+        ("algorithm.kl_penalty=k3+", "0.9.0", False),
+    ],
+)
+def test_a_name_that_came_with_a_later_release(override: str, version: str, refused: bool, launches: Launches) -> None:
+    (plan,) = launches({"run.sh": VERL.format(override)}, verl=version)
+    assert bool(plan.refused) is refused
+
+
+@pytest.mark.parametrize(
     ("entry", "more", "refused"),
     [
         ("verl.trainer.main_ppo", "", True),

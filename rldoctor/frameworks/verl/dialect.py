@@ -346,21 +346,11 @@ class Verl(Dialect):
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside = BESIDE
     owners: ClassVar[Mapping[str, str]] = {f"{_ROLLOUT}.engine_kwargs.vllm.": "vllm:EngineArgs"}
-    # core_algos.py, workers/rollout/base.py, torch_functional.py, workers/config
+    # What no place of the source lists; all others are read with its options (layout.py).
     words: ClassVar[Mapping[str, str]] = {
-        "algorithm.adv_estimator": "gae grpo grpo_passk grpo_vectorized reinforce_plus_plus "
-        "reinforce_plus_plus_baseline remax rloo rloo_vectorized opo gpg gdpo optimal_token_baseline "
-        "tir_optimal_token_baseline",
-        f"{_ROLLOUT}.name": "vllm sglang hf trtllm",
         f"{_ROLLOUT}.mode": "sync async",
         f"{_ROLLOUT}.load_format": "auto safetensors hf megatron dummy dummy_dtensor dummy_hf dummy_megatron dtensor",
-        f"{_ACTOR}.strategy": "fsdp fsdp2 megatron mindspeed veomni torchtitan",
-        f"{_ACTOR}.loss_agg_mode": "token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm",
-        f"{_ACTOR}.kl_loss_type": "kl abs mse low_var_kl full k1 k2 k3",
-        "algorithm.kl_penalty": "kl abs mse low_var_kl full k1 k2 k3",
-        "data.truncation": "left right middle error",
     }
-    closed = frozenset({"algorithm.adv_estimator", "data.truncation"})
     needs = (f"{_ROLLOUT}.name",)  # ??? in rollout.yaml from 0.6.0 on
     derivations = (_dropped, _trainer, _joins, _environment, _placement, _lengths, _seeds, _engine, _sleep, _batch)
 

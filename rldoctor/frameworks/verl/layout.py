@@ -5,6 +5,7 @@ from __future__ import annotations
 from rldoctor.tables.options.parts import Group, HydraPart, Layout, Listing, OverlayPart
 
 _CONFIG = ("verl/trainer/config",)
+_CORE = "verl/trainer/ppo/core_algos.py"
 
 
 def _overlay(name: str, kind: str, *folders: str) -> tuple[str, Group]:
@@ -50,6 +51,33 @@ VERL = Layout(
             Listing(registered=("verl/workers/reward_manager:register", "verl/experimental/reward_loop:register")),
         ),
         "actor_rollout_ref.actor.policy_loss.loss_mode": Listing(registered=("verl/trainer/ppo:register_policy_loss",)),
+        "algorithm.adv_estimator": Listing(
+            places=(f"{_CORE}:AdvantageEstimator", "verl/trainer/ppo/ray_trainer.py:AdvantageEstimator"),
+            registered=("verl/trainer/ppo:register_adv_est",),
+            compared=("verl/trainer/ppo/ray_trainer.py:self.config.algorithm.adv_estimator",),  # before the enumeration
+            closed=True,
+        ),
+        "actor_rollout_ref.actor.loss_agg_mode": Listing(compared=(f"{_CORE}:loss_agg_mode",), closed=True),
+        # ``k3+`` is made of ``k3``.
+        **dict.fromkeys(
+            ("actor_rollout_ref.actor.kl_loss_type", "algorithm.kl_penalty"), Listing(compared=(f"{_CORE}:kl_penalty",))
+        ),
+        "actor_rollout_ref.actor.strategy": Listing(
+            compared=(
+                "verl/trainer/main_ppo.py:config.actor_rollout_ref.actor.strategy",
+                "verl/workers/engine_workers.py:actor_strategy",
+            ),
+            besides=("fsdp", "fsdp2", "megatron"),
+        ),
+        "data.truncation": Listing(compared=("verl/utils/torch_functional.py:truncation",), closed=True),
+        "actor_rollout_ref.rollout.name": Listing(
+            places=("verl/workers/rollout/base.py:_ROLLOUT_REGISTRY",),
+            compared=tuple(
+                f"verl/workers/{kind}_workers.py:{name}"
+                for kind in ("fsdp", "megatron")
+                for name in ("rollout_name", "self.config.rollout.name")
+            ),
+        ),
     },
 )
 

@@ -46,8 +46,8 @@ def _parsed(tree: SourceTree, path: str) -> ast.Module | None:
 
 
 def _texts(node: ast.AST, names: list[str]) -> Iterator[str]:
-    """The texts of what a name stands for: of a list or the keys of a dictionary, of one that is made over a list, of
-    the members of an enumeration."""
+    """The texts of what a name stands for: of a list or the keys of a dictionary (the first part of each, where they
+    have several), of one that is made over a list, of the members of an enumeration."""
     body = getattr(node, "body", [])
     for statement in body if len(names) > 1 else ast.walk(ast.Module(body, [])):
         if isinstance(statement, ast.ClassDef | ast.FunctionDef) and statement.name == names[0]:
@@ -67,7 +67,7 @@ def _members(node: ast.AST) -> Iterator[str]:
 def _of(value: ast.expr) -> Iterator[str]:
     parts: list[ast.expr | None] = [value]
     if isinstance(value, ast.Dict):
-        parts = list(value.keys)
+        parts = [key.elts[0] if isinstance(key, ast.Tuple) and key.elts else key for key in value.keys]
     elif isinstance(value, ast.List | ast.Tuple | ast.Set):
         parts = list(value.elts)
     elif isinstance(value, ast.DictComp | ast.ListComp | ast.SetComp):

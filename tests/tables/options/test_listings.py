@@ -19,6 +19,7 @@ SOURCES = {
                 assert backend in self.supported
         """,
     "pkg/rewards.py": 'registry = {"accuracy": Accuracy, "format": Format, OTHER: None}',
+    "pkg/rollouts.py": 'registry = {("vllm", "async"): Server, ("hf", "sync"): Model}',
     "pkg/args.py": """
         class Arguments:
             def _init(self):
@@ -71,6 +72,7 @@ class Tree:
     [
         (Listing(places=("pkg/tracking.py:Tracking.supported",)), ("console", "wandb")),
         (Listing(places=("pkg/older.py:registry", "pkg/rewards.py:registry")), ("accuracy", "format")),
+        (Listing(places=("pkg/rollouts.py:registry",)), ("hf", "vllm")),
         (Listing(places=("pkg/args.py:Arguments._init.mapping",)), ("zero2", "zero3")),
         (Listing(places=("pkg/enums.py:Optimizer",), besides=("own",)), ("dion", "muon", "own")),
         (Listing(registered=("pkg/managers:register",)), ("dapo", "naive")),
