@@ -74,8 +74,10 @@ class Dialect:
     """Whether new options are spelled ``--max-model-len``; underscores otherwise. Both are read either way."""
     booleans: ClassVar[Boolean] = Boolean.VALUE
     """How a boolean option is written on the command line, unless its rule says otherwise."""
-    units: ClassVar[bool] = False
-    """Whether its command reads more for a number than Python does (``16k``, ``auto``)."""
+    units: ClassVar[frozenset[str]] = frozenset()
+    """The options for which its command reads numbers with a unit (``8k``), where it reads more than Python does."""
+    automatic: ClassVar[frozenset[str]] = frozenset()
+    """Those of them for which it takes ``auto``."""
     composes: ClassVar[bool] = False
     """Whether Hydra composes its configuration, in struct mode: a new key needs a ``+``, a known one refuses it."""
     untyped: ClassVar[bool] = False

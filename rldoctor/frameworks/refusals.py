@@ -75,7 +75,7 @@ def refused_value(dialect: Dialect, launch: Launch, native: Native) -> RefusedVa
         return native.as_refused(owner=options.source, value=text, accepted=tuple(likest), option=known_as)
     if not option.choices and native.form is Form.OPTION:
         plain = parsed and not owned and not dialect.units
-        takes = _misread(option, text, dialect.booleans, plain)
+        takes = _misread(option, text, dialect, plain)
         return native.as_refused(owner=options.source, value=text, takes=takes, option=known_as) if takes else None
     if not option.choices and native.form is not Form.KEYWORD and isinstance(native.value, str):
         takes = _unlike(option, native.value, options.validates, dialect.booleans)
@@ -206,9 +206,10 @@ _NUMBERS: Mapping[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-def _misread(option: Option, text: str, booleans: Boolean, plain: bool) -> str:
-    """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A parser that hands a
-    number to Python is ``plain``; another may know words (``auto``) and units."""
+def _misread(option: Option, text: str, dialect: Dialect, plain: bool) -> str:
+    """What an option of a command takes, in words, where ``text`` is none of it; empty otherwise. A parser that hands
+    every number to Python is ``plain``; another may know a word and units for some."""
+    booleans = dialect.booleans
     kind = option.type.removesuffix("?")
     if "dict" in kind.split("|") and text.startswith("{"):
         return "" if _is(json.loads, text) else "valid JSON"
@@ -216,8 +217,9 @@ def _misread(option: Option, text: str, booleans: Boolean, plain: bool) -> str:
         read, words = _NUMBERS[kind]
         if not plain and kind != option.type and text in ("", "None"):  # vLLM's optional_type
             return ""
-        number = plain or (text.lower() != "auto" and not _WITH_UNIT.match(text))
-        return words if number and not _is(read, text) else ""
+        automatic = text.lower() == "auto" and option.name in dialect.automatic
+        more = automatic or (option.name in dialect.units and _WITH_UNIT.match(text))
+        return words if not more and not _is(read, text) else ""
     if kind == "bool" and booleans is Boolean.VALUE and text.lower() not in (SWITCH if plain else SWITCH | {"none"}):
         return "true or false"
     if kind == "bool" and booleans is Boolean.FLAG and text.lower() in SWITCH:

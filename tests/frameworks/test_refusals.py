@@ -30,6 +30,12 @@ def refused(launches: Launches, text: str, name: str = "run.sh", **versions: str
         ("swift rlhf --rlhf_type grpo --vllm_mode colocated", SWIFT, "--vllm_mode", "colocate"),
         ("swift rlhf --rlhf_type=grop", SWIFT, "--rlhf_type", "grpo"),
         ("vllm serve m --kv-cache-dtype fp8_e5", {"vllm": "0.19.0"}, "--kv-cache-dtype", "fp8_e5m2"),
+        (
+            "vllm serve m --distributed-executor-backend Ray",
+            {"vllm": "0.11.0"},
+            "--distributed-executor-backend",
+            "ray",
+        ),
         ("python3 -m openrlhf.cli.train_ppo_ray --kl_estimator K3", OPENRLHF, "--kl_estimator", "k3"),
         ("KL=k33; python3 -m openrlhf.cli.train_ppo_ray --kl_estimator $KL", OPENRLHF, "--kl_estimator", "k3"),
     ],
@@ -53,6 +59,19 @@ def test_a_command_refuses_what_is_none_of_the_declared_choices(
 )
 def test_a_value_that_the_type_cannot_read(launches: Launches, option: str, takes: str) -> None:
     (found,) = refused(launches, f"swift rlhf --rlhf_type grpo {option}\n", **SWIFT)
+    assert found.takes.startswith(takes)
+
+
+@pytest.mark.parametrize(
+    ("option", "takes"),
+    [
+        ("--max-num-seqs auto", "a whole"),
+        ("--max-num-seqs 1k", "a whole"),
+        ("--gpu-memory-utilization auto", "a number"),
+    ],
+)
+def test_a_word_or_a_unit_where_the_engine_s_parser_reads_neither(launches: Launches, option: str, takes: str) -> None:
+    (found,) = refused(launches, f"vllm serve m {option}\n", vllm="0.11.0")
     assert found.takes.startswith(takes)
 
 
@@ -219,6 +238,7 @@ def test_an_option_that_is_json(launches: Launches, value: str, fires: bool) -> 
         ("swift rlhf --rlhf_type grpo --max_length '2048' --warmup_ratio 0", SWIFT),
         ("vllm serve m --max-model-len 16k --max-num-batched-tokens 1.5M --kv-cache-dtype fp8", {"vllm": "0.19.0"}),
         ("vllm serve m --max-model-len auto --enforce-eager --tensor-parallel-size=2", {"vllm": "0.19.0"}),
+        ("vllm serve m --distributed-executor-backend mine.executors.Own", {"vllm": "0.11.0"}),
         ("python3 -m openrlhf.cli.train_ppo_ray --packing_samples --bf16 --advantage_estimator rloo", OPENRLHF),
         ("python3 -m openrlhf.cli.train_ppo_ray --kl_estimator k4", {}),  # of which release is not known
     ],

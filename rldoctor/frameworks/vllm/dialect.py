@@ -129,7 +129,21 @@ class VLLM(Dialect):
     imports = ("vllm",)
     dashes = True
     booleans = Boolean.PAIRED
-    units = True
+    # arg_utils.py, get_kwargs
+    units = frozenset(
+        {
+            "kv_cache_memory_bytes",
+            "max_model_len",
+            "max_num_batched_tokens",
+            "max_num_queued_tokens",
+            "max_num_scheduled_tokens",
+            "safetensors_prefetch_block_size",
+        }
+    )
+    automatic = frozenset({"max_model_len"})
+    # ParallelConfig; any other text is the path of a class
+    words: ClassVar[Mapping[str, str]] = {"distributed_executor_backend": "ray mp uni external_launcher"}
+    closed = frozenset(words)
     config_options = ("config",)
     calls: ClassVar[Mapping[str, str]] = {
         "LLM": "",
