@@ -157,7 +157,9 @@ class Layer:
 class Validation:
     """Code of the framework that looks at the settings of a launch before it trains, older places too: a class whose
     fields they are, with the ``method`` that is called on its object, or a function (``Trainer._validate``) that calls
-    them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program.
+    them ``settings`` (``config``, ``self.config``); where ``name`` is empty, what runs when the module is the program,
+    and where it is ``*``, each function of the module, for all of which there are settings. ``before`` the settings get
+    their defaults, it sees what is given alone.
     ``{algorithm}`` is the plan's. With ``group`` it sees only launches whose options are of that group: another command
     of the same framework has another class. ``of_object``: what the function calls ``settings`` is an object of the
     framework's argument class. ``command`` is what a parser with several commands calls the one that was given.
@@ -166,6 +168,7 @@ class Validation:
     module: str
     name: str = ""
     of_object: bool = False
+    before: bool = False
     settings: str = ""
     method: str = ""
     group: str = ""

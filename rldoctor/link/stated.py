@@ -15,7 +15,7 @@ from rldoctor.link.problems import Refusal
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.values import NOT_KNOWN, Known, Settings, Value, truth
 from rldoctor.records import dataclass
-from rldoctor.tables.messages import HOLE, Place, Table
+from rldoctor.tables.messages import CUT, HOLE, Place, Table
 
 # Names that mean another thing in every section: what stands above them has to be the same, too.
 _COMMON = frozenset(
@@ -67,15 +67,16 @@ def refusal_in(
 ) -> Refusal | None:
     """What the class or function ``name`` of a release's module certainly raises for ``values`` alone, by the names of
     its fields or, where a function calls them ``settings``, by their dotted names: for a class what its methods ask
-    whenever an object of it is made. None is given for a field that it may have from elsewhere."""
+    whenever an object of it is made. The class may be one that the module passes on, and ``*`` is every function of it.
+    None is given for a field that it may have from elsewhere."""
     reader = _Reader({key: one for key, one in values.items() if one is not None}, settings or "self")
-    for place in _places(package, version, module):
-        here = place.function == name if settings else place.function.rpartition(".")[0] == name
+    for place in _places(package, version, module, below=not settings):
+        here = name in (place.function, "*") if settings else place.function.rpartition(".")[0] == name
         condition = joined(place.conditions)
         reads = sorted(reader.fields(condition)) if here and place.steady and condition else []
         if reads and reader.holds(condition):
             said = reader.filled(place.template)
-            return Refusal(place.type, said, module, None, place.function, condition, tuple(reads))
+            return Refusal(place.type, said, place.module, None, place.function, condition, tuple(reads))
     return None
 
 
@@ -98,12 +99,13 @@ def _read(package: str, version: str) -> tuple[Table, tuple[int, ...]] | None:
     return (table, at) if at else None
 
 
-def _places(package: str, version: str, module: str) -> Iterator[Place]:
-    """The messages of a module of one release whose conditions tell all that has to hold."""
+def _places(package: str, version: str, module: str, below: bool = False) -> Iterator[Place]:
+    """The messages of a module of one release, and of those ``below`` it, whose conditions tell all that has to
+    hold."""
     if (read := _read(package, version)) is None:
         return
     table, at = read
-    for place in table.within(module):
+    for place in table.within(module, below):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
         if place.whole and place.conditions and any(first <= at[0] and at[-1] <= last for first, last in spans):
             yield place
@@ -130,7 +132,8 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     table, at = read
     asked: dict[str, list[tuple[tuple[str, ...], str, str]]] = {key: [] for key in given}
     for (module, function, _, _, conditions), positions in table.rows():
-        last = conditions[-1] if conditions else ""
+        # Where more has to hold, other texts may be taken before.
+        last = conditions[-1] if conditions and conditions[0] != CUT else ""
         for key in [key for key in given if key.rpartition(".")[2] in last]:
             subject, texts = _compared_with(last) if set(at) <= set(positions) else ("", ())
             if subject and _is(subject, key):

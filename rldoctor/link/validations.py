@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,10 @@ from rldoctor.link.stated import refusal_in
 from rldoctor.link.values import NOT_KNOWN, Known, Value
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
 from rldoctor.plan.model import Given, RolloutPlan, Setting, Source
+from rldoctor.records import dataclass
 from rldoctor.tables.options.optionset import OptionSet
+
+_TARGET = "._target_"
 
 
 def validates(record: Framework, case: Case) -> bool:
@@ -76,16 +80,19 @@ def refused_by_tables(case: Case) -> list[dict[str, Any]]:
     plan, packages = case.plan, case.packages
     if plan is None or packages is None:
         return []
-    asked = [*_classes_asked(case, plan), *_functions_asked(case, plan), *_engine_asked(plan)]
+    asked = (*_classes_asked(case, plan), *_sections_asked(case, plan), *_functions_asked(case, plan))
+    given = {name for one in plan.given for name in (one.field, one.key)}
     found: dict[str, dict[str, Any]] = {}
-    for package, module, name, settings, values in asked:
-        installed = find(packages, package)
-        if installed is None or not values or package in found:
+    for one in (*asked, *_engine_asked(plan)):
+        installed = find(packages, one.package)
+        if installed is None or not one.values or one.package in found:
             continue
-        refused = refusal_in(package, installed.version, module, name, values, settings)
-        if refused is not None:
-            refused = refused.below("engine") if package == _ENGINE else refused
-            found[package] = unlinked(package, installed.version, refused)
+        refused = refusal_in(one.package, installed.version, one.module, one.name, one.values, one.settings)
+        if refused is None:
+            continue
+        refused = refused.below(one.section) if one.section else refused
+        if one.package == _ENGINE or not given.isdisjoint(refused.reads):  # no default alone is refused
+            found[one.package] = unlinked(one.package, installed.version, refused)
     return list(found.values())
 
 
@@ -95,9 +102,20 @@ def unlinked(package: str, version: str, refusal: Refusal | None) -> dict[str, A
     return {**shown, "validated": True, "refusal": refusal.plain() if refusal is not None else None}
 
 
-# The package of a class or function, its module and name, what it calls the settings, and these as far as given.
-_Asked = tuple[str, str, str, str, dict[str, Any]]
 _ENGINE = "vllm"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A class or function of a package, what it calls the settings, these as far as they are known, and the section
+    of the launch's that they are."""
+
+    package: str
+    module: str
+    name: str
+    settings: str
+    values: Mapping[str, Any]
+    section: str = ""
 
 
 def _classes_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
@@ -108,18 +126,35 @@ def _classes_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
     values = _typed_by(options, plan.given)
     owner, _, group = plan.group.partition(":")
     for package, module, name in classes_of(owner, group):
-        yield package, module, name, "", values
+        yield _Asked(package, module, name, "", values)
+
+
+def _sections_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
+    """The classes that the sections of a composed configuration name in ``_target_``."""
+    options = options_of(plan, case)
+    targets = {} if options is None else {name: one.default for name, one in options.items() if name.endswith(_TARGET)}
+    known = _known(plan, options) if options is not None and targets else {}
+    for name, target in targets.items():
+        section = name.removesuffix(_TARGET)
+        values = {key[len(section) + 1 :]: one for key, one in known.items() if key.startswith(f"{section}.")}
+        if values and isinstance(target, str):
+            module, _, made = target.rpartition(".")
+            yield _Asked(plan.group.partition(":")[0], module, made, "", values, section)
 
 
 def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
     for record in frameworks():
         if record.title != plan.framework or plan.role == "server":
             continue
-        asked = [one for one in _looking(record, plan) if one.settings and one.name and not one.of_object]
+        asked = [one for one in _looking(record, plan) if not one.of_object and not one.method]
         options = options_of(plan, case) if asked else None
-        values = _typed_by(options, plan.given) if options is not None else {}
-        for one in asked:
-            yield record.packages[0].name, one.module, one.name, one.settings, values
+        if options is None:
+            continue
+        given, whole = _typed_by(options, plan.given), _known(plan, options)
+        for package, one in itertools.product(record.packages, asked):
+            yield _Asked(
+                package.name, one.module, one.name, one.settings, whole if one.settings and not one.before else given
+            )
 
 
 def _engine_asked(plan: RolloutPlan) -> Iterator[_Asked]:
@@ -128,7 +163,15 @@ def _engine_asked(plan: RolloutPlan) -> Iterator[_Asked]:
     for record in frameworks() if values else ():
         for one in record.validations:
             for module, _, name in (made.partition(":") for made in one.makes):
-                yield record.packages[0].name, module, name, "", values
+                yield _Asked(record.packages[0].name, module, name, "", values, "engine")
+
+
+def _known(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
+    """The settings of a configuration with the defaults of its release, as far as they are known; what is given alone
+    where there may be more of it than was read."""
+    if options.gap is not None or not _complete(plan):
+        return _typed_by(options, plan.given)
+    return {name: value for name, value in composed(plan, options).items() if value is not NOT_KNOWN}
 
 
 def _typed_by(options: OptionSet, given: Iterable[Given]) -> dict[str, Any]:

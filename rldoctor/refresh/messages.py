@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from rldoctor.frameworks import packages
+from rldoctor.frameworks import frameworks
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news, with_releases
@@ -19,7 +19,13 @@ SINCE = {
     "ray": "2.30.0",
     "sglang": "0.4.1",
     "megatron-core": "0.8.0",
-    **{package.name: package.since for package in packages() if package.published and package.since},
+    # Of a repository's, what its framework refuses is asked for. A fork's modules have its parent's names.
+    **{
+        package.name: package.since
+        for framework in frameworks()
+        for package in framework.packages
+        if package.since and not package.distribution and (package.published or framework.validations)
+    },
 }
 COVERED = tuple(SINCE)
 # One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for

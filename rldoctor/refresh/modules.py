@@ -13,11 +13,12 @@ from rldoctor.tables.sources.trees import SourceTree
 
 # The oldest release that is read of each package beside the frameworks; older ones trained without vLLM rollouts.
 OLDEST = {"vllm": "0.6.3", "transformers": "4.43.0", "peft": "0.13.0", "accelerate": "1.0.0"}
-# These change from patch to patch; of the others the newest of every minor release is read.
+# These change from patch to patch, and what lies in a repository costs little; of the others the newest of every minor
+# release is read.
 EVERY = frozenset(
     {
         *("vllm", "peft", "accelerate", "deepspeed", "sglang", "liger-kernel", "tensordict", "xgrammar"),
-        *(package.name for package in packages() if package.symbols),
+        *(package.name for package in packages() if package.symbols or not package.published),
     }
 )
 _TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {"megatron-core": "megatron"}

@@ -14,7 +14,6 @@ from rldoctor.frameworks.option_table import encoded
 from rldoctor.refresh.releases import Publications, Release, minor, news
 from rldoctor.tables.options.extract import Extractor
 from rldoctor.tables.options.model import Options
-from rldoctor.tables.sources.trees import PrefixTree
 
 Groups = dict[str, Options]
 
@@ -69,7 +68,7 @@ def read_releases(framework: str, chosen: list[Release], say: Callable[[str], No
     layout = layout_of(framework)
     found: dict[str, Groups] = {}
     for release in chosen:
-        groups = Extractor(layout, PrefixTree(release.open(), layout.roots)).groups()
+        groups = Extractor(layout, release.open()).groups()
         if groups:
             found[release.version] = groups
         else:

@@ -12,12 +12,13 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from packaging.version import InvalidVersion, Version
 
 from rldoctor.frameworks import packages
+from rldoctor.frameworks.layouts import covered, layout_of
 from rldoctor.frameworks.record import Repository
 from rldoctor.records import dataclass
 from rldoctor.tables.sources.archives import CachedTree, sdist_tree, wheel_tree
 from rldoctor.tables.sources.git import CloneTree, GitError, clone_of, git, tags
 from rldoctor.tables.sources.index import archives, default_index
-from rldoctor.tables.sources.trees import ChainTree, SourceTree
+from rldoctor.tables.sources.trees import ChainTree, PrefixTree, SourceTree
 
 Row = TypeVar("Row", bound=Hashable)
 
@@ -29,6 +30,7 @@ _PARTS = re.compile(r"^(?:MAJOR|MINOR|PATCH|PRE_RELEASE)\s*=\s*['\"]?([\w.]*)", 
 REPOSITORIES = {package.name: package.repository for package in packages() if package.repository is not None}
 UNPUBLISHED = frozenset(package.name for package in packages() if not package.published)
 _BESIDE = {package.name: package.beside for package in packages()}
+_LAID_OUT = frozenset(covered())
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ class Publications:
         return list({newest_of(Version(release.version)): self._kept(package, release) for release in found}.values())
 
     def _kept(self, package: str, release: Release) -> Release:
+        """A release of which what is read is kept, its packages at the root wherever they lie in its archive."""
         folder = self.cache / "files" / package / release.version
-        return Release(release.version, lambda: CachedTree(folder, release.open))
+        roots = layout_of(package).roots if package in _LAID_OUT else ("",)
+        return Release(release.version, lambda: PrefixTree(CachedTree(folder, release.open), roots))
 
     def _published(self, package: str) -> list[Release]:
         chosen: dict[Version, tuple[int, str, str]] = {}

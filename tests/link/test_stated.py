@@ -9,7 +9,7 @@ import pytest
 
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.launch.plans import plans
-from rldoctor.link.stated import joined, refusal_in
+from rldoctor.link.stated import joined, refusal_in, unheard_texts
 from rldoctor.link.validations import refused_by_tables
 from tests.commands import run
 
@@ -74,6 +74,59 @@ def test_a_launch_of_releases_that_are_not_installed(tmp_path: Path) -> None:
     assert refused(tmp_path, "serve.sh", server.format(8192), vllm="0.20.0") == []
     given = ["engine.max_num_batched_tokens", "engine.max_num_seqs"]
     assert refused(tmp_path, "serve.sh", server.format(64), vllm="0.20.0") == [("vllm", given)]
+
+
+VERL = """python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=m data.train_files=/data/train.parquet \\
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.pipeline_model_parallel_size={}
+"""
+EXPERTS = VERL.partition("actor_rollout_ref.rollout.pipe")[0] + (
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=2 actor_rollout_ref.rollout.expert_parallel_size={}\n"
+)
+AXOLOTL = """base_model: org/model
+rl: grpo
+sample_packing: {}
+trl: {{use_vllm: true, num_generations: 8}}
+datasets: [{{path: org/data, type: rewards.transform}}]
+"""
+ROLL = """pretrain: org/model
+async_generation_ratio: {}
+generate_opt_level: 0
+actor_train: {{device_mapping: "list(range(0,8))"}}
+actor_infer: {{device_mapping: "list(range(0,8))", strategy_args: {{strategy_name: vllm}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "taken", "refused_value", "releases", "reads"),
+    [
+        (
+            *("run.sh", VERL, "1", "2", {"verl": "0.7.0"}),
+            ["actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.pipeline_model_parallel_size"],
+        ),
+        (
+            *("run.sh", EXPERTS, "2", "4", {"verl": "0.6.1"}),
+            [
+                "actor_rollout_ref.rollout.data_parallel_size",
+                "actor_rollout_ref.rollout.expert_parallel_size",
+                "actor_rollout_ref.rollout.tensor_model_parallel_size",
+            ],
+        ),
+        ("config.yaml", AXOLOTL, "false", "true", {"axolotl": "0.13.1"}, ["rl", "sample_packing"]),
+        ("rlvr.yaml", ROLL, "0", "1", {"roll": "0.2.1"}, ["async_generation_ratio", "generate_opt_level"]),
+    ],
+)
+def test_the_class_of_a_section_and_what_a_framework_asks_of_all_it_is_given(
+    tmp_path: Path, name: str, text: str, taken: str, refused_value: str, releases: dict[str, str], reads: list[str]
+) -> None:
+    package = next(iter(releases))
+    assert refused(tmp_path, name, text.format(taken), **releases) == []
+    assert refused(tmp_path, name, text.format(refused_value), **releases) == [(package, reads)]
+
+
+def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
+    # slime's scheduler leaves for a constant rate before it compares the others.
+    assert list(unheard_texts("slime", "0.2.2", {"lr_decay_style": "constant"})) == []
+    assert [one.known[0] for one in unheard_texts("trl", "0.24.0", {"loss_type": "gspo"})] == ["grpo"]
 
 
 def test_the_launch_s_own_line_and_a_remedy_for_what_it_names(tmp_path: Path) -> None:

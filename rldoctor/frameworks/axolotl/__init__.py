@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Settings, Sync, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -22,6 +22,10 @@ FRAMEWORK = Framework(
     ),
     memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     sync=Sync(one_by_one=True, own_names=""),
+    validations=(
+        Validation(module="axolotl.utils.schemas.validation", name="*", settings="data", before=True),
+        Validation(module="axolotl.utils.schemas.validation", name="*", settings="self", before=True),
+    ),
     imports={
         "always": ("axolotl.cli.train", "axolotl.train", "axolotl.core.trainers.{algorithm}.trainer"),
         "server": ("axolotl.cli.vllm_serve",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -19,6 +19,7 @@ FRAMEWORK = Framework(
             since="0.1.0",
         ),
     ),
+    validations=tuple(Validation(module="roll.configs.base_config", name=name) for name in ("PPOConfig", "BaseConfig")),
     # third_party/vllm/worker_helper.py
     over=(Layer(package="vllm", keeps_buffers=True),),
     # rlvr_pipeline.py: actor_train.offload_states before the engine starts to sample.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Sync, Words
+from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Settings, Sync, Validation, Words
 
 _REPOSITORY = "NovaSky-AI/SkyRL"
 
@@ -44,6 +44,11 @@ FRAMEWORK = Framework(
     memory=Memory(leaves_device=True),
     # fsdp_worker.py
     sync=Sync(own_names=""),
+    validations=tuple(
+        Validation(module=f"{package}.utils.utils", name=name, settings="cfg")
+        for package in ("skyrl.train", "skyrl_train")
+        for name in ("validate_cfg", "validate_batch_sizes", "validate_generator_cfg")
+    ),
     imports={
         "always": (
             "skyrl.train.entrypoints.main_base",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Package, Repository, Settings, Words
+from rldoctor.frameworks.record import Framework, Package, Repository, Settings, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -15,8 +15,10 @@ FRAMEWORK = Framework(
             modules=("slime", "slime_plugins"),
             published=False,
             repository=Repository(name="THUDM/slime", tag="v", requirements="requirements.txt"),
+            since="0.1.0",
         ),
     ),
+    validations=(Validation(module="slime.utils.arguments", name="slime_validate_args", settings="args"),),
     variables="SLIME_",
     secrets={"wandb_key": "wandb_key"},
     words=Words(

@@ -62,10 +62,12 @@ class Table(PackedTable):
         self._conditions: list[str] = content["conditions"]
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
 
-    def within(self, module: str) -> Iterator[Place]:
-        """The messages of one module, in any release."""
-        for function, rows in self._modules.get(module, {}).items():
-            yield from (self._place(module, function, row) for row in rows)
+    def within(self, module: str, below: bool = False) -> Iterator[Place]:
+        """The messages of one module, in any release, and of those ``below`` it."""
+        names = (name for name in self._modules if name.startswith(f"{module}.")) if below else ()
+        for name in (module, *names):
+            for function, rows in self._modules.get(name, {}).items():
+                yield from (self._place(name, function, row) for row in rows)
 
     def holding(self, text: str, shortest: int) -> Iterator[Place]:
         """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
