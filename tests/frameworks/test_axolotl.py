@@ -76,6 +76,11 @@ def test_the_mode_that_is_not_given_is_a_server(launches: Launches) -> None:
     assert not [name for name in plan.settings if name.startswith("engine.")]
 
 
+def test_a_slip_in_the_algorithm_is_the_finding(launches: Launches) -> None:
+    (plan,) = launches({"config.yaml": CONFIG.replace("rl: grpo", "rl: gpro")}, **VERSIONS)
+    assert [one.value for one in plan.refused] == ["gpro"]
+
+
 def test_both_commands_of_one_file_are_one_run(launches: Launches) -> None:
     run = (
         "CUDA_VISIBLE_DEVICES=0,1 axolotl vllm-serve config.yaml --max-model-len 1024 &\n"

@@ -109,6 +109,11 @@ def _layers_before_the_base(plan: RolloutPlan) -> bool:
     return adapted and dummy and plan.usual("trainer.strategy", "fsdp") in ("fsdp", "fsdp2")
 
 
+def _no_step(path: Any) -> bool:
+    """Whether a path, which must be known, does not name the folder of a step."""
+    return isinstance(path, str) and "$" not in path and "global_step_" not in path
+
+
 def _differs(role: str) -> Callable[[RolloutPlan], bool]:
     """Whether the actor and this role share devices and have different numbers of them."""
 
@@ -642,6 +647,22 @@ WRITTEN = (
                 ),
             ),
         )
+    ),
+    # ray_trainer.py, _load_checkpoint
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.3.0.post1",
+        lambda plan: (
+            _given(plan, "trainer.resume_mode") == "resume_path" and _no_step(_given(plan, "trainer.resume_from_path"))
+        ),
+        "trainer.resume_mode=resume_path with a path of no step: verl asserts that it names one (`resume ckpt must "
+        "specify the global_steps`)",
+        ("trainer.resume_mode", "trainer.resume_from_path"),
+        (
+            Fix(title="name the folder of a step: trainer.resume_from_path=FOLDER/global_step_NUMBER"),
+            Fix(title="or go on from the newest that there is: trainer.resume_mode=auto"),
+        ),
     ),
     Conflict(
         ("slime",),

@@ -14,7 +14,7 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.frameworks.releases import within
 from rldoctor.frameworks.rule import Rule, inverted
-from rldoctor.frameworks.slips import misspelled
+from rldoctor.frameworks.slips import misspelled, slip
 from rldoctor.frameworks.trl.engine import engine, placement, start
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
 from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
@@ -307,8 +307,9 @@ def _config(launch: Launch) -> YamlFile | None:
 
 
 def _samples(tree: YamlFile) -> bool:
-    """Whether the run generates while it trains."""
-    return tree.get("rl") in _SAMPLES
+    """Whether the run generates while it trains, as far as a slip of the pen tells what was meant."""
+    asked = tree.get("rl")
+    return asked in _SAMPLES or (isinstance(asked, str) and slip(asked, _SAMPLES) is not None)
 
 
 DIALECT = Axolotl()

@@ -407,6 +407,13 @@ LAUNCHES = [
         )
     ),
     Launch(
+        "a path of no step",
+        "verl",
+        "0.7.0",
+        VERL + "trainer.resume_mode=resume_path trainer.resume_from_path=/ckpt/run/last",
+        ("run/last", "run/global_step_100"),
+    ),
+    Launch(
         "one of them is off",
         "nemo-rl",
         "0.7.0",
