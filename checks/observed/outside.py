@@ -53,7 +53,7 @@ _ENDING = (
     *("fail(?:ed|ure|ing)", "down", "crash(?:ed|es)", "replace(?:d|ment)", "kicked", "disconnects", "bumped"),
     *("hibernated", "put (?:to sleep|back)", "undergoing", "unhealthy", "unavail", "unschedulable"),
     *("ran out", "used up", "beyond", "oom", "vanished", "marked", "f[ae]ll(?:en)? off", "closed"),
-    *("power off", "withdrawn", "zombie", "fenced", "tainted", "unheard", "displaced", "disrupt(?:ed|ing)", "migrated"),
+    *("withdrawn", "zombie", "fenced", "tainted", "unheard", "displaced", "disrupt(?:ed|ing)", "migrated"),
     *("panic(?:ked)?", "insufficient", "no longer", "warning received", "reclamation notice"),
 )
 _ADJECTIVE = (
@@ -98,7 +98,10 @@ _PLAIN = re.compile(
     rf"(?:(?:{_OF_OTHERS}|run)\b(?:{_NAME}){{0,4}} |(?!container){_JOB}\b(?:{_NAME}){{1,4}} "
     rf"|(?:{_JOB}|run)\b(?: \S+){{0,4}} (?:(?:was|is|has been|got|being|has) )(?:being )?)"
     rf"(?:\w+ly )?(?:{'|'.join(_ENDED)})\b(?! (?:at|after) \S*\s?step)(?! after \d+ step)"
-    r"|\brun ?time disconnected\b|\breceived (?:a )?(?:signal )?sig(?:term|int|hup)\b"
+    r"|\brun ?time disconnected\b"
+    # Servers and tools of a run are sent signals, too, and read their settings again at one.
+    rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_JOB}|run|train(?:er|ing)|process|python|main) )?(?:has )?received (?:a )?"
+    r"(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"

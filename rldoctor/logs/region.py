@@ -352,7 +352,8 @@ class Region:
         at = max(0, line.text.find(use.literal))
         before: Iterable[Line] = self._recent.get(line.origin, ())
         in_sample = line.level is None and self._samples.shower is not None
-        quoted = token is None and (in_sample or is_quoted(line.text, at))
+        # Other lines of the source, and variables, are shown beside the line that raised.
+        quoted = part == "around" or (token is None and (in_sample or is_quoted(line.text, at)))
         event = RawEvent(
             index,
             line.text[:LINE_KEPT],

@@ -36,7 +36,7 @@ _MOST_FRAMES = 400
 
 class TracebackParser:
     """Fed with the lines of one process, from the one that opens a traceback. ``part`` says what the last line that
-    it took was: ``header``, ``code`` or ``message``."""
+    it took was: ``header``, ``code``, what a box shows ``around`` it, or ``message``."""
 
     def __init__(self, origin: Origin, source: str) -> None:
         self.origin = origin
@@ -145,7 +145,7 @@ class TracebackParser:
     def _in_frames(self, line: Line, text: str, number: int) -> bool:
         if self._notebook and self._in_notebook(text):
             return True
-        if self._box is not None and self._in_box(text.strip()):
+        if self._box is not None and self._in_box(text):
             return True
         found = forms.frame_of(text)
         if found is not None and self._margin is None:
@@ -235,14 +235,19 @@ class TracebackParser:
             frames[-1] = Frame(frames[-1].file, frames[-1].line or code[0], frames[-1].function, code[1][:500])
         return frame is not None or code is not None
 
-    def _in_box(self, row: str) -> bool:
+    def _in_box(self, text: str) -> bool:
         """The rows of rich's box. ``_box`` is what the rows so far tell of a place that is cut at the box's edge."""
-        if row[:1] in _CORNERS:
-            self._box = None if row[:1] in "╰└" else ""
-            return True
-        if row[:1] != "│":
+        row = text.strip()
+        if not row.startswith(("│", *_CORNERS)):
             return False
+        self._margin = len(text) - len(text.lstrip())  # a logger indents the exception's line as the box
+        if row[0] != "│":
+            self._box = None if row[0] in "╰└" else ""
+            return True
         text = row.strip("│").strip()
+        self.part = "around"
+        if text.startswith(("│", *_CORNERS)):  # the box of the locals
+            return True
         code = forms.box_code(text)
         if code is not None and not self._box:
             if code:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 
+import pytest
+
 from rldoctor.logs.dumps import DumpParser, SummaryParser
 from rldoctor.logs.model import Frame, LoggedException, Origin
 from rldoctor.logs.prefixes import parse
@@ -347,6 +349,33 @@ def test_boxes_of_rich_that_grew_from_each_other() -> None:
     first = BOXED.replace("RuntimeError: The size", "ValueError: The size")
     said = "During handling of the above exception, another exception occurred:"
     assert [kind for kind, _ in links(read(f"{first}\n{said}\n\n{BOXED}"))] == ["ValueError", "RuntimeError"]
+
+
+# With the source around the line that raised, and with the variables.
+SHOWN = """\
+╭───────────── Traceback (most recent call last) ─────────────╮
+│ /root/rl/reward.py:5 in reward                              │
+│                                                             │
+│   3 │   except Exception:  # CUDA out of memory.            │
+│   4 │   │   last = "CUDA out of memory."                    │
+│ ❱ 5 │   return completions["answer"]                        │
+│                                                             │
+│ ╭──────────────────── locals ────────────────────╮          │
+│ │ file = '/root/rl/judge.py:7 in judge'          │          │
+│ │ last = 'CUDA out of memory.'                   │          │
+│ ╰────────────────────────────────────────────────╯          │
+╰─────────────────────────────────────────────────────────────╯
+KeyError: 'answer'
+"""
+
+
+@pytest.mark.parametrize("indent", ["", " " * 11])
+def test_what_a_box_shows_beside_the_line_that_raised_is_not_said(indent: str) -> None:
+    text = "".join(f"{indent}{line}\n" for line in SHOWN.splitlines())
+    found = read(text)
+    assert found.frames == (Frame("/root/rl/reward.py", 5, "reward", 'return completions["answer"]'),)
+    assert (found.type, found.message) == ("KeyError", "'answer'")
+    assert [finding.code for finding in triage_text(f"[2026-03-02 10:00:01] start\n{text}").findings] == ["RLD902"]
 
 
 def test_an_exception_that_kept_the_indent_of_the_code_above_it() -> None:

@@ -325,7 +325,7 @@ check.signature(
 # Of another rank's address that nothing leads to; one that refuses is there, and its process is gone.
 check.signature(
     "Connect to ",
-    pattern=r"socket\w*Connect\w*: Connect to (?P<to>[\w.:]+)(?:<\d+>)? (?:failed|returned) ?: ?"
+    pattern=r"socket\w*Connect\w*: Connect to (?P<to>[\w.:%-]+)(?:<\d+>)? (?:failed|returned) ?: ?"
     r"(?P<why>No route to host|Network is unreachable|Connection timed out)",
     says="NCCL finds no way to another rank's address {to} ({why}): it took an interface that the nodes do not share, "
     "or a firewall stands between",

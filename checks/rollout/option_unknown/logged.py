@@ -84,7 +84,8 @@ def refused_by_hydra(case: Case, event: LogEvent) -> Iterator[Finding]:
     found = event.search(
         r"Could not override '([^']+)'|Key '([^']+)' (?:is )?not in (?:struct|'\w+')|Error merging override (\S+)"
         r"|Could not append to config\. An item is already at '([^']+)'"
-        r"|Could not delete (?:from config\. '([^']+)' does not exist|'([^']+)'\. No match)"
+        r"|Could not delete (?:from config\. '([^']+)' does not exist|'([^']+)'\. No match in the defaults list)"
+        r"|Could not delete from config\. The value of '([^']+)' is "
     )
     if found is None:
         return
@@ -95,6 +96,10 @@ def refused_by_hydra(case: Case, event: LogEvent) -> Iterator[Finding]:
             f"{name} exists already: a leading + is for keys that the config lacks",
             fixes=(Fix(title=f"write {name}=... or ++{name}=..."),),
         )
+        return
+    if found[7]:
+        fix = Fix(title=f"write ~{name} without a value")
+        yield check.finding(f"{name} has another value than the one that ~ is to delete", fixes=(fix,))
         return
     if found[5] or found[6]:
         fix = Fix(title=f"write the key as this release calls it, or leave ~{name} out")

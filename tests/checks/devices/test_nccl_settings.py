@@ -141,4 +141,6 @@ def test_an_address_that_nothing_leads_to() -> None:
     said = "NCCL error\nLast error:\nsocketStartConnect: Connect to 192.168.19.14<52822> failed : {}"
     error = "torch.distributed.DistBackendError"
     assert "192.168.19.14 (No route to host)" in logged(check, raised(error, said.format("No route to host"))).message
+    scoped = said.replace("192.168.19.14", "fe80::1%ib0").format("Network is unreachable")
+    assert "fe80::1%ib0 (Network is unreachable)" in logged(check, raised(error, scoped)).message
     assert findings(check, raised(error, said.format("Connection refused"))) == []

@@ -47,6 +47,7 @@ from rldoctor_checks.observed.outside import ended
         ("The system will power off now!", Why.MACHINE),
         ("Your session was terminated after 9 hours: the maximum session length was reached.", Why.TIME),
         ("Shutting down: received SIGTERM from PID 1 (docker stop)", Why.ASKED),
+        ("The trainer received signal SIGTERM", Why.ASKED),
         ("received spot interruption warning node=n-7 time-until-interruption=2m", Why.PREEMPTED),
         ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
         # A cloud's journal says in its last column what happened.
@@ -108,6 +109,11 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "apptainer instance stopped: grpo",
         "Nov 20 21:14:02 gpu01 kernel: mlx5_core 0000:ab:00.0 ens9f1: Link down",
         "The system will power off at Wed 2026-11-18 10:22:11 UTC!",
+        "reward-server received SIGHUP, reloading the configuration",
+        "python_executor received SIGTERM after 30 s",
+        "received SIGHUP: re-reading the schedule",
+        "Testing that the trainer received SIGINT: ok",
+        "To save cost, power off nodes at night: sudo poweroff",
         # Who reports a run.
         "The job was not killed by OOM (checked dmesg).",
         "The node does not go down, GPUs are at 100%.",

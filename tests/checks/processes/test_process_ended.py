@@ -498,6 +498,10 @@ def test_a_job_that_started_late_and_ended_well_has_started() -> None:
         "background job cancelled",
         '  "status": "DEADLINE_EXCEEDED", "message": "the judge took too long"',
         "exit_reason: AgentTimeoutError",
+        'env step 7: {"action": "stop", "time": "3.2"}',
+        'tool call: {"action":"stop","time":"2026-11-18T10:24:11Z"}',
+        '{"role": "assistant", "call": {"action": "terminate", "time": "2026-11-18T10:24:11Z"}}',
+        "sync: unable to reach the execution host of the judge, trying again",
         # A search over parameters gives trials up, an order of an agent's customer has a state, history is no end.
         "trial 3 was stopped by ASHA",
         "Trial 7 stopped by the median stopping rule; best trial 2",

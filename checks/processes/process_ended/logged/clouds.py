@@ -8,6 +8,7 @@ from functools import partial
 from rldoctor.api import Fix
 
 from ....observed.endings import cut_short, nothing_failed_before, unfinished
+from ....observed.outside import is_of_a_tool
 from .. import check
 from ..fixes import RESUME
 
@@ -35,8 +36,9 @@ check.signature(
 # What an instance of EC2 is told of itself, and who watches for it writes down.
 check.signature(
     *(f'"action":{gap}"{action}",{gap}"time":' for action in ("terminate", "stop", "hibernate") for gap in ("", " ")),
-    pattern=r"\"action\": ?\"(?P<how>\w+)\", ?\"time\": ?\"(?P<time>\d[\w:.-]+)\"",
-    when=cut_short,
+    # The whole document, with its hour in UTC: an agent's action has other fields, or is told as a tool's.
+    pattern=r"^[^{}]*\{\"action\": ?\"(?P<how>\w+)\", ?\"time\": ?\"(?P<time>\d{4}-\d\d-\d\dT[\d:.]+Z)\"\}",
+    when=lambda case, event: cut_short(case, event) and not is_of_a_tool(event.line),
     says="EC2 took the spot instance away ({how}, at {time}): nothing in the run is at fault",
     fixes=(RESUME, Fix(title="or use machines that are not taken back")),
     silent=True,

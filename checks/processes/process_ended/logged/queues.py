@@ -60,6 +60,7 @@ _ended(
 )
 _ended(
     "unable to reach the execution host",
+    pattern=r"unable to reach the execution host\s*(?:[;.]|$)",
     says="LSF could not reach the machine on which the job ran: it, its daemon or its network is gone",
     fixes=(RESUME, Fix(title="see what ails that host", commands=("bhosts -l HOST", "bhist -l JOB"))),
     url=_LSF,
