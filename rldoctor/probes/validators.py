@@ -148,7 +148,7 @@ def _composition(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
     overrides = [one for one in plan.given if one.spelled]
     if record is None or not overrides or plan.entry.partition(".")[0] not in record.modules:
         return None
-    if case.packages is None or find(case.packages, "hydra-core") is None or not _imported(case, "hydra-core"):
+    if not _is_there(case, record) or not _is_there(case, "hydra-core") or not _imported(case, "hydra-core"):
         return None
     options = {one.key: one.value for one in plan.given if one.form is Form.OPTION}
     if options.keys() & _OTHER_FILES:
@@ -177,10 +177,15 @@ def _runtime_environment(case: Case, plan: RolloutPlan) -> dict[str, Any] | None
     return {"environment": environment} if environment else None
 
 
+def _is_there(case: Case, what: Framework | str) -> bool:
+    """Whether a package, or one of a framework's, is installed."""
+    names = [what] if isinstance(what, str) else [package.name for package in what.packages]
+    return case.packages is not None and any(find(case.packages, name) is not None for name in names)
+
+
 def _installed(case: Case, record: Framework) -> bool:
     names = [package.name for package in record.packages]
-    there = case.packages is not None and any(find(case.packages, name) is not None for name in names)
-    return there and all(_imported(case, name) for name in (*names, "transformers"))
+    return _is_there(case, record) and all(_imported(case, name) for name in (*names, "transformers"))
 
 
 def _imported(case: Case, name: str) -> bool:
