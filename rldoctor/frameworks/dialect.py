@@ -194,15 +194,14 @@ class Dialect:
                 yield from (self._as_option(native) for native in tree.natives())
         if launch.python is not None:
             yield from launch.python.natives(self.calls, arguments)
-        beside = (*self.config_options, *HYDRA_OPTIONS) if self.style is Form.OVERRIDE else self.config_options
         if self.style is Form.OVERRIDE:
             # What chooses a group of the configuration is carried out, and no setting.
             values = {id(native) for native in overrides}
             chosen = (n for n in arguments.natives if n.form is not Form.OVERRIDE or id(n) in values)
             self._miss_config(launch, arguments)
-            yield from (native for native in chosen if native.key not in beside)
+            yield from (native for native in chosen if native.key not in self.config_options)
         else:
-            yield from (native for native in arguments.natives if native.key not in beside)
+            yield from (native for native in arguments.natives if native.key not in self.config_options)
 
     def _miss_config(self, launch: Launch, arguments: Arguments) -> None:
         """Notes a configuration that the launch names, that does not lie here and that the framework does not ship."""
@@ -335,6 +334,9 @@ class Dialect:
 
     def take(self, draft: Draft, native: Native) -> None:
         """Files one native setting: understood, beside the matter, a dictionary to look into, or unread."""
+        if self.style is Form.OVERRIDE and native.form is Form.OPTION and native.key in HYDRA_OPTIONS:
+            draft.record(native, None)  # for whoever has Hydra compose the launch
+            return
         native = self._unpaired(draft.launch, native)
         self.check_known(draft, native)
         self.check_name(draft, native)

@@ -42,8 +42,12 @@ _CODE = re.compile(
     r"|speculative_config|spec_model|(?:kv|ec)_transfer_config|grpc|headless"
 )
 PROCESSES = (1, 2, 8)
-# Hydra's own options that lead to files beside the framework's.
-_OTHER_FILES = frozenset({"config_path", "cp", "config_dir", "cd", "package", "p"})
+# What leads Hydra to files beside the framework's, or to several runs.
+_OTHER_FILES = frozenset({"config_dir", "cd", "hydra.searchpath", "experimental_rerun"})
+_SEVERAL_RUNS = frozenset({"multirun", "m", "hydra.mode"})
+_PRIMARY = (("config_path", "cp"), ("config_name", "cn"))
+# An override that changes one value; others choose a group, as ``model_engine`` does, or add what later ones are about.
+_LEAF = re.compile(r"\w+(?:\.\w+)+")
 _FOLDERS = ("working_dir", "py_modules", "excludes")
 SECONDS = 240.0
 # Variables of the launch that validators read.
@@ -143,22 +147,27 @@ def _arguments(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
 
 def _composition(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
     """The overrides of a module of the framework's own, over which its Hydra composes its own files; None where the
-    launch names others."""
+    launch brings others, or what it leaves open may choose among them."""
     record = framework(plan.framework)
     overrides = [one for one in plan.given if one.spelled]
     if record is None or not overrides or plan.entry.partition(".")[0] not in record.modules:
         return None
     if not _is_there(case, record) or not _is_there(case, "hydra-core") or not _imported(case, "hydra-core"):
         return None
-    options = {one.key: one.value for one in plan.given if one.form is Form.OPTION}
-    if options.keys() & _OTHER_FILES:
+    keys = {one.key for one in plan.given if one.form is not Form.VARIABLE}
+    if keys & (_OTHER_FILES | _SEVERAL_RUNS) or any(one.form is Form.YAML for one in plan.given):
         return None
-    name = next((options[key] for key in ("config_name", "cn") if key in options), None)
+    hydras = {one.key: one for one in plan.given if one.form is Form.OPTION}
+    path, name = (next((hydras[key] for key in keys if key in hydras), None) for keys in _PRIMARY)
+    unread = [one for one in (path, name, *overrides) if one is not None and one.unknown is not None]
+    if any(one.form is Form.OPTION or not _LEAF.fullmatch(one.spelled) for one in unread):
+        return None
     return {
         "module": plan.entry,
-        "name": str(name).removesuffix(".yaml") if name is not None else None,
+        "path": path.value if path is not None else None,
+        "name": str(name.value).removesuffix(".yaml") if name is not None else None,
         "overrides": [[one.spelled, one.value] for one in overrides if one.unknown is None],
-        "open": sorted(one.spelled for one in overrides if one.unknown is not None),
+        "open": sorted(one.spelled for one in unread),
     }
 
 

@@ -266,6 +266,21 @@ prompt_length: ${data.max_prompt_length}
 gpu_memory_utilization: 0.77
 engine_kwargs: {vllm: {}}
 """,
+    "verl/trainer/config/ppo_megatron_trainer.yaml": """
+defaults: [ppo_trainer, _self_]
+actor_rollout_ref: {megatron: {tensor_model_parallel_size: 1}}
+""",
+    "verl/experimental/__init__.py": "",
+    "verl/experimental/main.py": """
+import hydra
+
+@hydra.main(config_path="config", config_name="async_trainer", version_base=None)
+def main(config): ...
+""",
+    "verl/experimental/config/async_trainer.yaml": """
+hydra: {searchpath: [file://verl/trainer/config]}
+defaults: [ppo_trainer, _self_]
+""",
 }
 
 
@@ -338,6 +353,45 @@ def test_hydra_refuses_an_override(composing: Path, tmp_path: Path, override: st
     messages = [f.message for one in findings(case).values() for f in one.findings if f.grade is Grade.REPRODUCED]
     assert len(messages) == (said is not None), messages  # what the file shows and what Hydra says are told as one
     assert ("RLD219" in findings(case), "RLD212" in findings(case)) == (said is not None, False)
+
+
+MEGATRON = "actor_rollout_ref.megatron.tensor_model_parallel_size=2"
+
+
+@pytest.mark.parametrize(
+    ("words", "stage"),
+    [
+        (("--config-name=ppo_megatron_trainer", MEGATRON), "validate"),
+        (("--config-path=./config", "--config-name", "ppo_megatron_trainer.yaml", MEGATRON), "validate"),
+        (("-cn", "ppo_megatron_trainer", MEGATRON + "1", "trainer.nodes=2"), "refused"),
+        (("--config-dir=conf", "+experiment=mine", "experiment.lr=1"), None),
+        (("hydra.searchpath=[file://conf]", "rollout@actor_rollout_ref.rollout=mine"), None),
+        (("--multirun", "rollout@actor_rollout_ref.rollout=rollout,other"), None),
+        (("hydra.mode=MULTIRUN", "rollout@actor_rollout_ref.rollout=rollout,other"), None),
+    ],
+)
+def test_hydra_is_asked_of_the_files_that_the_launch_names(
+    composing: Path, tmp_path: Path, words: tuple[str, ...], stage: str | None
+) -> None:
+    job = composed(composing, tmp_path, *words).observations.get("validators", {}).get("composition")
+    assert (job["records"]["stage"] if job is not None else None) == stage, job
+
+
+@pytest.mark.parametrize("given", ["model_engine=$1", "+data.mine=$MINE", "rollout@actor_rollout_ref.rollout=$ROLLOUT"])
+def test_what_is_open_may_choose_other_files(composing: Path, tmp_path: Path, given: str) -> None:
+    launch = tmp_path / "train.sh"
+    launch.write_text(f"python3 -m verl.trainer.main_ppo {given} {MEGATRON}\n")
+    assert "composition" not in asked(composing, launch).observations.get("validators", {})
+    launch.write_text("python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=$MODEL trainer.nodes=2\n")
+    assert asked(composing, launch).observations["validators"]["composition"]["records"]["stage"] == "refused"
+
+
+def test_a_search_path_from_the_folder_of_the_launch_is_no_refusal(composing: Path, tmp_path: Path) -> None:
+    launch = tmp_path / "train.sh"
+    launch.write_text("python3 -m verl.experimental.main trainer.nnodes=2\n")
+    case = asked(composing, launch)
+    assert "does not compose here without" in case.observations["validators"]["composition"]["error"]["message"]
+    assert not [f for one in findings(case).values() for f in one.findings if f.grade is Grade.REPRODUCED]
 
 
 RAYS_OWN = """

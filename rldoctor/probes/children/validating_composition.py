@@ -1,8 +1,8 @@
 """Has Hydra compose a framework's own configuration with the overrides of a launch; nothing of the framework runs.
 
-Arguments: ``module`` (which the launch starts; its ``@hydra.main`` says where the files lie), ``name`` (of the primary
-one, where the launch names another), ``overrides`` (name, with Hydra's sign before it, and value), ``open`` (names of
-those whose values nobody can read)."""
+Arguments: ``module`` (which the launch starts; its ``@hydra.main`` says where the files lie), ``path`` and ``name`` (of
+the primary one, where the launch names another), ``overrides`` (name, with Hydra's sign before it, and value), ``open``
+(names of those whose values nobody can read)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from typing import Any
 from report import emit
 
 REFUSALS: tuple[type[Exception], ...] = ()
-# What names files that lie elsewhere.
-_MACHINE = "Primary config"
 
 
 def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -27,17 +25,17 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
 
     REFUSALS = (HydraException,)
     file = _file(arguments["module"])
-    folder, name = _primary(file)
+    folder, name = _primary(file, arguments["path"], arguments["name"])
     emit("package", {"name": "hydra-core", "version": hydra.__version__})
     emit("taken", sorted(name for name, _ in arguments["overrides"]))
     emit("left_out", arguments["open"])
     overrides = [one if one[:1] == "~" else f"{one}={_text(value)}" for one, value in arguments["overrides"]]
-    return [("as given", lambda: _composed(folder, arguments["name"] or name, overrides))]
+    return [("as given", lambda: _composed(folder, name, overrides))]
 
 
 def of_the_machine(error: BaseException) -> bool:
-    """Whether Hydra misses the files themselves."""
-    return _MACHINE in str(error)
+    """No refusal of Hydra's is: where its files do not compose by themselves, that is a :class:`LookupError`."""
+    return False
 
 
 def _file(module: str) -> Path:
@@ -50,13 +48,14 @@ def _file(module: str) -> Path:
     raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 
-def _primary(file: Path) -> tuple[Path, str]:
-    """The folder and the name that ``@hydra.main`` gives; where it computes the folder, the next ``config`` above that
-    holds the name."""
+def _primary(file: Path, other_path: str | None, other_name: str | None) -> tuple[Path, str]:
+    """The folder and the name that the launch gives, else ``@hydra.main``; where that computes the folder, the next
+    ``config`` above that holds the name."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
             given = {k.arg: getattr(k.value, "value", None) for k in node.keywords}
-            path, name = given.get("config_path"), str(given.get("config_name")).removesuffix(".yaml")
+            path, name = other_path or given.get("config_path"), other_name or given.get("config_name")
+            name = str(name).removesuffix(".yaml")
             near = [file.parent / path] if isinstance(path, str) else [above / "config" for above in file.parents]
             found = next((folder for folder in near if (folder / f"{name}.yaml").is_file()), None)
             if found is not None:
@@ -69,7 +68,15 @@ def _composed(folder: Path, name: str, overrides: list[str]) -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     with initialize_config_dir(config_dir=str(folder), version_base=None):
-        made = compose(config_name=name, overrides=overrides)
+        try:
+            made = compose(config_name=name, overrides=overrides)
+        except REFUSALS:
+            # A search path may begin at the folder in which the launch is started (file://verl/trainer/config).
+            try:
+                compose(config_name=name)
+            except REFUSALS as alone:
+                raise LookupError(f"{name} does not compose here without overrides: {alone}") from None
+            raise
     # What asks this machine is not the launch's, and what the framework's own functions compute is not known.
     leaves = [leaf for leaf in _leaves("", OmegaConf.to_container(made, resolve=False)) if "${oc." not in str(leaf[1])]
     found = {name: _resolved(made, name) if "${" in str(value) else value for name, value in leaves}
