@@ -22,7 +22,7 @@ from rldoctor.hang.model import hang_of
 from tests.hang.conftest import Program, Start
 from tests.hang.test_stacks import HIDES, SLEEPS
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.long
 
 RLDOCTOR = [sys.executable, "-m", "rldoctor", "hang"]
 NOBODY = 65534
@@ -73,6 +73,7 @@ class TestOneProgram:
         assert messages(hang(tmp_path, "--from", "kept")) == messages(report)
         assert program.runs
 
+    @pytest.mark.alone
     def test_a_program_that_may_only_take_its_time(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         """Within its pace it goes on; where nothing tells its pace, it is not judged."""
         steps, silent = start(STEPS + SLEEPS, "steps.py"), start(SLEEPS, "silent.py")
@@ -84,6 +85,7 @@ class TestOneProgram:
         assert "silent.py:5 in waits" in str(report["notes"])
         assert "nothing tells how long its steps take" in str(report["verdict"])
 
+    @pytest.mark.alone
     def test_a_program_that_works(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         program = start(BUSY)
         program.until("ready")
@@ -256,6 +258,7 @@ train()
 
 
 @pytest.mark.engine
+@pytest.mark.alone
 class TestTorchrun:
     @pytest.fixture
     def run(self, start: Start, patient: Path, tmp_path: Path) -> Iterator[Any]:
@@ -315,6 +318,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.engine
+@pytest.mark.alone
 def test_an_engine_that_was_stopped(start: Start, patient: Path, tmp_path: Path, py_spy: str) -> None:
     from tests.live import CHILDREN
 
@@ -355,6 +359,7 @@ ray.get(trainer.step.remote())
 
 
 @pytest.mark.ray
+@pytest.mark.alone
 def test_an_actor_that_stays_pending(start: Start, python_with_ray: Path, tmp_path: Path, py_spy: str) -> None:
     program = start(RAY, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
     program.until("asked for")
@@ -383,6 +388,7 @@ ray.get(Rollout.remote().generate.remote())
 
 
 @pytest.mark.ray
+@pytest.mark.alone
 def test_an_actor_that_works(start: Start, python_with_ray: Path, tmp_path: Path, py_spy: str) -> None:
     program = start(RAY_WORKS, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
     program.until("generating")
