@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,21 +105,49 @@ one.model = AutoModelForCausalLM.from_pretrained("made")
 with safe_open("made/model.safetensors", "pt") as saved:
     print(json.dumps([groups, sorted(one.as_saved(one.weights())), sorted(saved.keys())]))
 """
+CHOSEN = """
+import json, sys
+from pathlib import Path
+import miniature, torch
+from transformers import AutoModelForCausalLM
+miniature.make(Path("made"), json.load(sys.stdin))
+chosen = []
+for dtype in (torch.float32, torch.bfloat16):
+    model = AutoModelForCausalLM.from_pretrained("made", torch_dtype=dtype).eval()
+    with torch.no_grad():
+        layers = model(input_ids=torch.arange(512).unsqueeze(0), output_router_logits=True).router_logits
+    chosen.append([layer.topk(2).indices.sort().values.tolist() for layer in layers])
+print(json.dumps(chosen))
+"""
 
 
 @pytest.mark.engine
 def test_what_transformers_makes_of_a_model(patient: Path, tmp_path: Path) -> None:
     configs = {"gemma": GEMMA, "small": miniature.shrink({**GEMMA, **HEADS}), "alike": QWEN, "broken": {"x": 1}}
-    reported = subprocess.run(
-        [patient, "-c", ASKED], cwd=tmp_path, input=json.dumps({"configs": configs, "experts": MIXTRAL}),
-        env={**os.environ, "PYTHONPATH": str(CHILDREN), "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True,
-        timeout=120, check=True,
-    ).stdout  # fmt: skip
-    groups, sent, saved = json.loads(reported.splitlines()[-1])
+    groups, sent, saved = told_by(patient, ASKED, {"configs": configs, "experts": MIXTRAL}, tmp_path)
     # 22 sliding layers and 4 full ones share blocks in groups of four; a miniature has one of each.
     assert groups == {"gemma": 7, "small": 2, "alike": 1, "broken": 1}
     # transformers 5 holds the experts of a layer in one tensor, a checkpoint each by itself.
     assert sent == saved and any("experts.3" in name for name in sent)
+
+
+@pytest.mark.engine
+def test_rounding_exchanges_no_experts_of_a_miniature(patient: Path, tmp_path: Path) -> None:
+    whole, rounded = told_by(patient, CHOSEN, MIXTRAL, tmp_path)
+    assert whole == rounded and len(whole) == 2
+    for layer in whole:  # none is idle, so that a fault in any of them shows
+        uses = Counter(expert for token in layer for expert in token)
+        assert len(uses) == 4 and min(uses.values()) > 128
+
+
+def told_by(patient: Path, program: str, asked: object, folder: Path) -> Any:
+    """The last line that a program in the patient prints, which finds the children's modules; JSON both ways."""
+    printed = subprocess.run(
+        [patient, "-c", program], cwd=folder, input=json.dumps(asked),
+        env={**os.environ, "PYTHONPATH": str(CHILDREN), "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True,
+        timeout=120, check=True,
+    ).stdout  # fmt: skip
+    return json.loads(printed.splitlines()[-1])
 
 
 @pytest.mark.engine

@@ -25,6 +25,11 @@ EVEN = 1.25  # kinds of nearly as many layers share a group size; 0.32 says 1.5,
 # How much larger than its input what a matrix puts out is. Scores of attention grow with the product of two; at 2.5 it
 # chooses, and among all positions.
 GAINS = {"q_proj": 1.6, "k_proj": 1.6, "q_norm": 1.6, "k_norm": 1.6}
+# What configs call the number of experts.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+# By how much a router prefers a token's own experts to others, before norms, and what else of the stream it reads, in
+# parts of a router that reads nothing else: its choice is to be safe from rounding, and its shares are to vary.
+PREFERRED, CONTEXT = 10.0, 0.5
 # By how much the weights of norms differ from what they are made with, and biases from zero.
 UNEVEN = 0.2
 # How large the logit of the end of an answer is beside those of other tokens.
@@ -183,7 +188,7 @@ def _shrink_layers(small: dict[str, Any], config: dict[str, Any]) -> None:
 
 
 def _shrink_experts(small: dict[str, Any], config: dict[str, Any]) -> None:
-    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
+    for key in EXPERTS:
         if isinstance(config.get(key), int):
             small[key] = min(config[key], MAX_EXPERTS)
     if isinstance(config.get("num_experts_per_tok"), int):
@@ -230,6 +235,7 @@ def sensitive(model: Any) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(_drawn(name, parameter, chance))
+        _decide(model, chance)
         ids = torch.randint(3, embedding.weight.shape[0] * 3 // 4, (1, MEASURED), generator=chance)
         embedding.weight /= embedding(ids).std()  # some models multiply what they look up
         tied = head is None or head.weight is embedding.weight
@@ -260,6 +266,33 @@ def _drawn(name: str, parameter: Any, chance: Any) -> Any:
     if name.endswith(("bias", "sinks")):
         return UNEVEN * noise
     return parameter
+
+
+def _decide(model: Any, chance: Any) -> None:
+    """Routers that choose a token's experts by what its embedding says in directions of the stream that nothing else
+    reads or writes. Where two experts are as good as each other, rounding to 16 bits exchanges them, in one token of
+    fifty, and one of a miniature's few experts is worth nats, where a real model has hundreds that add up."""
+    import torch
+
+    config = model.config.get_text_config()
+    experts = next((count for key in EXPERTS if (count := getattr(config, key, None))), 0)
+    each = getattr(config, "num_experts_per_tok", None)
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
+    hidden = embedding.shape[1]
+    routers = [one for one in model.parameters() if tuple(one.shape) == (experts, hidden)]
+    if not routers or not isinstance(each, int) or each >= experts:
+        return
+    directions = torch.linalg.qr(torch.randn(hidden, experts, generator=chance)).Q
+    kept = {id(one) for one in (*routers, embedding, *([] if head is None else [head.weight]))}
+    for matrix in [one for one in model.parameters() if one.dim() > 1 and id(one) not in kept]:
+        for axis in [axis for axis, size in enumerate(matrix.shape) if size == hidden]:
+            values = matrix.movedim(axis, -1)
+            values -= values @ directions @ directions.T
+    for router in routers:
+        router.copy_(CONTEXT * router + directions.T)
+    chosen = torch.rand(len(embedding), experts, generator=chance).topk(each).indices
+    own = torch.zeros(len(embedding), experts).scatter(1, chosen, 1.0) - 0.5
+    embedding += (PREFERRED * own - embedding @ directions) @ directions.T
 
 
 def _spread(vocabulary: int) -> float:

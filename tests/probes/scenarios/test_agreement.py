@@ -20,6 +20,7 @@ from rldoctor.probes.scenarios.weights import weights
 from tests.live import cases_of_faults, scenario_case
 from tests.plans import QWEN2_7B
 from tests.plans import case as planned
+from tests.probes.faults.table import FAMILIES
 
 CHECKS = (
     logprobs.check,
@@ -150,10 +151,15 @@ def test_a_head_that_is_tied_to_the_embeddings_follows_them(patient: Path) -> No
 
 
 @pytest.mark.engine
+def test_experts_are_chosen_alike_in_bfloat16(patient: Path) -> None:
+    model = ModelFiles(path="model", config=FAMILIES["experts"])
+    case = scenario_case(patient, agreement, model=model, engine={"dtype": "bfloat16"})
+    assert judge_one(logprob_mismatch.check, case).outcome is Outcome.PASS
+
+
+@pytest.mark.engine
 def test_experts_that_this_build_cannot_load_again_are_not_judged(patient: Path) -> None:
-    experts = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "head_dim": 128}
-    config = {**QWEN2_7B, **experts, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
-    case = scenario_case(patient, weights, model=ModelFiles(path="model", config=config))
+    case = scenario_case(patient, weights, model=ModelFiles(path="model", config=FAMILIES["experts"]))
     way = records(case, "weights")["way"]
     assert way["name"] is None and "computes experts wrongly once they were loaded again" in way["why"]
     for check in (weights_stale.check, weight_sync_rejected.check):
