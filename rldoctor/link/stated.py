@@ -107,7 +107,8 @@ def _places(package: str, version: str, module: str, below: bool = False) -> Ite
     table, at = read
     for place in table.within(module, below):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
-        if place.whole and place.conditions and any(first <= at[0] and at[-1] <= last for first, last in spans):
+        stated = place.conditions and not any(map(_handles, place.conditions))
+        if place.whole and stated and any(first <= at[0] and at[-1] <= last for first, last in spans):
             yield place
 
 
@@ -134,6 +135,8 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     for (module, function, _, _, conditions), positions in table.rows():
         # Where more has to hold, other texts may be taken before.
         last = conditions[-1] if conditions and conditions[0] != CUT else ""
+        if not last or _handles(last):
+            continue
         for key in [key for key in given if key.rpartition(".")[2] in last]:
             subject, texts = _compared_with(last) if set(at) <= set(positions) else ("", ())
             if subject and _is(subject, key):
@@ -149,6 +152,11 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
             places, key=lambda place: (max(likeness[text] for text in place[0]), -place[1].count("."))
         )
         yield Unheard(key, value, tuple(sorted(texts, key=lambda text: -likeness[text])), module, function)
+
+
+def _handles(condition: str) -> bool:
+    """Whether it is none over values: what a handler catches (``except KeyError``)."""
+    return condition.partition(" ")[0] in ("except", "except*")
 
 
 def _compared_with(condition: str) -> tuple[str, tuple[str, ...]]:

@@ -129,6 +129,11 @@ def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
     assert [one.known[0] for one in unheard_texts("trl", "0.24.0", {"loss_type": "gspo"})] == ["grpo"]
 
 
+def test_what_no_condition_compares_is_heard_of() -> None:
+    # A message without a condition, and one of a handler (`except re.error`).
+    assert list(unheard_texts("roll", "0.1.0", {"envs.": "sokoban"})) == []
+
+
 def test_the_launch_s_own_line_and_a_remedy_for_what_it_names(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(TRL.format(fp16=True, count=8))
