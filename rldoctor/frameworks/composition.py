@@ -27,6 +27,8 @@ def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool])
     of the former where no file is at hand. ``ships`` says whether the framework itself has a file of that name, whose
     values are its defaults; any other file that is not found leaves a gap, which the launch notes."""
     search = _Search.of(launch, arguments, ships)
+    if launch.python is not None and launch.python.source.file == launch.file:
+        launch.miss("who starts the script may override its configuration on the command line")
     values = [native for native in arguments.natives if native.form is Form.OVERRIDE]
     if search.name is None and not search.folders:
         return values

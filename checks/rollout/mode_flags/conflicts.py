@@ -92,13 +92,16 @@ def _without(plan: RolloutPlan, option: str, older: str) -> bool:
     tokens. A launch that sets none of them and names no data is an excerpt, or has them from a file that is not at
     hand; a configuration by itself leaves them to the command line."""
     chosen = any((setting := plan.get(name)) and setting.source == "given" for name in (UPDATE, EXPERIENCE, REFERENCE))
-    whole = _given(plan, "train_files") is not None and not any(note.unread for note in plan.notes)
+    open_ = any(note.unread for note in plan.notes)
+    whole = _given(plan, "train_files") is not None and not open_
     if not plan.entry or not (chosen or whole):
         return False
     if any("micro_batch" in name for unknown in plan.unknown for name in (unknown.key, *unknown.nearest)):
         return False  # it is given under another name, which is the finding
     setting = plan.get(option)
     missing = setting is not None and setting.value is None and not setting.unknown
+    if missing and open_ and setting is not None and setting.source == "given":
+        return False  # a blank of a configuration, which what was not read may fill
     return missing and plan.value(DYNAMIC) is False and validates(plan) and _given(plan, older) is None
 
 

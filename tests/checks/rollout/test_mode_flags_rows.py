@@ -485,3 +485,19 @@ def test_what_only_the_shell_knows_is_not_taken_for_left_out(tmp_path: Path) -> 
     (tmp_path / "grpo.yaml").write_text(AXOLOTL)
     text = "axolotl train grpo.yaml --adapter $ADAPTER"
     assert said(tmp_path, Launch("", "axolotl", "0.13.0", text, ("", "")), text) == []
+
+
+@pytest.mark.parametrize(("name", "fires"), [("main.py", False), ("run.sh", True)])
+def test_who_starts_a_main_may_fill_the_blanks_of_its_configuration(tmp_path: Path, name: str, fires: bool) -> None:
+    sizes = "{ppo_micro_batch_size_per_gpu: null, use_dynamic_bsz: false}"
+    (tmp_path / "mine.yaml").write_text(
+        f"data: {{train_files: a.parquet}}\nactor_rollout_ref: {{actor: {sizes}, rollout: {{name: vllm}}}}\n"
+    )
+    main = (
+        "import hydra\nfrom verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
+        '@hydra.main(config_path=".", config_name="mine", version_base=None)\ndef main(config):\n    pass\n'
+    )
+    (tmp_path / "main.py").write_text(main)
+    text = main if name == "main.py" else "python3 main.py\n"
+    found = LaunchFile(tmp_path, text, {"verl": "0.6.1"}, name=name).findings(check)
+    assert any("Please set at least one of" in one.message for one in found) == fires
