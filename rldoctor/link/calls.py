@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rldoctor.link.provided import Definition, Provider
+from rldoctor.link.sources import Source
 from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
 
@@ -87,7 +89,10 @@ def inherited_method(
         above = provider.definition(module, node.bases[0].id)
         if above is None or not isinstance(above.node, ast.ClassDef):
             return None
-        bound = [part for part in above.node.body if name in _binds(part)]
+        made = name == "__init__" and (above.node.decorator_list or above.node.keywords)  # a dataclass has its own
+        if made or is_assigned(above.source, name):
+            return None
+        bound = [part for part in above.node.body if name in binds(part)]
         if bound:
             function = bound[0]
             alone = isinstance(function, ast.FunctionDef) and not function.decorator_list and len(bound) == 1
@@ -96,7 +101,13 @@ def inherited_method(
     return None
 
 
-def _binds(statement: ast.stmt) -> set[str]:
+def is_assigned(source: Source, name: str) -> bool:
+    """Whether a module may put something in the place of a method of that name, in a class or in an object."""
+    forms = rf"\.{name} *(?::[^=\n]+)?=(?!=)|setattr\([^,\n]+, *[\"']{name}[\"']"
+    return re.search(forms, source.text) is not None
+
+
+def binds(statement: ast.stmt) -> set[str]:
     """The names that a statement of a class may give it, whichever way it goes."""
     if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return {statement.name}

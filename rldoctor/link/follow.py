@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from packaging.version import Version
 
-from rldoctor.link.calls import inherited_method, misfits, unfit
+from rldoctor.link.calls import binds, inherited_method, is_assigned, misfits, unfit
 from rldoctor.link.locate import Kind
 from rldoctor.link.overrides import unfit_overrides
 from rldoctor.link.problems import Problem, When
@@ -534,17 +534,20 @@ class Follower:
     def _replaces(self, node: ast.ClassDef, frame: Frame) -> None:
         """Notes how a class of another package calls methods that stand for its own, and that these do not fit. They
         fail when they are called."""
-        for base in node.bases:
-            above = self.evaluate(base, frame)
-            if not isinstance(above, Object) or above.module.partition(".")[0] not in self.other:
-                continue
-            definition = self.provider.definition(above.module, above.name)
+        bases = [self.evaluate(base, frame) for base in node.bases]
+        if not any(isinstance(above, Object) and above.module.partition(".")[0] in self.other for above in bases):
+            return
+        replaced = {name for part in node.body for name in binds(part)}
+        for above in bases:
+            definition = self.provider.definition(above.module, above.name) if isinstance(above, Object) else None
             if definition is None or not isinstance(definition.node, ast.ClassDef):
-                continue
-            for one in unfit_overrides(self.sources, definition, node):
-                owner = f"{definition.source.name}.{above.name}.{one.method.name}"
+                return  # what it puts in the place of the methods of those behind it is not known
+            top = definition.source.name.partition(".")[0]
+            for one in unfit_overrides(self.sources, definition, node, replaced) if top in self.other else ():
+                owner = f"{definition.source.name}.{definition.node.name}.{one.method.name}"
                 found = self._problem(f"override-{one.misfit.kind}", one.method, one.misfit.name, owner, frame)
                 self._add((replace(found, when=When.CALL),), frame)
+            replaced |= {name for part in definition.node.body for name in binds(part)}
 
     # Expressions
 
@@ -595,12 +598,16 @@ class Follower:
     def _fits_above(self, call: ast.Call, function: ast.Attribute, owner: ast.ClassDef, frame: Frame) -> Raised | None:
         """Whether ``super().name(...)``, or ``self.name(...)`` where the class has none of that name, fits the method
         of another package's class above."""
-        to = function.value
-        mine = {part.name for part in owner.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)}
+        to, name = function.value, function.attr
         above = isinstance(to, ast.Call) and last_name(to.func) == "super" and not to.args
-        if not above and not (isinstance(to, ast.Name) and to.id == "self" and function.attr not in mine):
+        if not above and not (isinstance(to, ast.Name) and to.id == "self"):
             return self._fits_object(call, frame)
-        found = inherited_method(self.provider, frame.source.name, owner, function.attr)
+        # Its own, or one of a class below it.
+        if is_assigned(frame.source, name) or (
+            not above and (f"def {name}(" in frame.source.text or any(name in binds(part) for part in owner.body))
+        ):
+            return None
+        found = inherited_method(self.provider, frame.source.name, owner, name)
         if found is None or found[0].source.name.partition(".")[0] not in self.other:
             return None
         definition, method = found

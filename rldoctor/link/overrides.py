@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from rldoctor.link.calls import Misfit, unfit
+from rldoctor.link.calls import Misfit, binds, is_assigned, unfit
 from rldoctor.link.provided import Definition
 from rldoctor.link.sources import Sources
 from rldoctor.records import dataclass
@@ -22,9 +23,12 @@ class Override:
     misfit: Misfit
 
 
-def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) -> Iterator[Override]:
+def unfit_overrides(
+    sources: Sources, above: Definition, below: ast.ClassDef, replaced: Collection[str]
+) -> Iterator[Override]:
     """What the methods of the class ``above`` pass to those that ``below`` puts in their place, and these do not take,
-    or what these require and do not get. Only methods that are defined in both count."""
+    or what these require and do not get. Only methods that are defined in both count, and only calls by those that
+    still run: none that are ``replaced``."""
     assert isinstance(above.node, ast.ClassDef)
     called = (f"self.{name}(" in above.source.text for name in _methods(above.node).keys() & _methods(below).keys())
     whole = sources.whole(above.source.name) if any(called) else None
@@ -33,9 +37,14 @@ def unfit_overrides(sources: Sources, above: Definition, below: ast.ClassDef) ->
     if base is None:
         return
     inherited, own = _methods(base), _methods(below)
-    shared = {name for name in own.keys() & inherited.keys() if not own[name].decorator_list}
+    bound = Counter(name for part in below.body for name in binds(part))
+    shared = {
+        name
+        for name in own.keys() & inherited.keys()
+        if not own[name].decorator_list and bound[name] == 1 and not is_assigned(above.source, name)
+    }
     for caller, function in inherited.items():
-        if caller in own:  # its body does not run
+        if caller in replaced:
             continue
         for name, call in _calls_of_its_own(function):
             if name in shared:

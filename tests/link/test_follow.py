@@ -327,6 +327,57 @@ def test_a_call_of_an_inherited_method_fits_it(link: Link, call: str, found: str
     assert link(text, {"transformers/trainer.py": ABOVE}, functions=True) == wanted
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class GRPOTrainer(Trainer):\n    log = wider\n",
+        "class GRPOTrainer(Trainer):\n    if sys.platform:\n        def log(self, a, b, c, d): ...\n",
+        "class GRPOTrainer(Trainer):\n    def __init__(self, log):\n        self.log = log\n",
+        "class GRPOTrainer(Trainer):\n    def __init__(self, log):\n        setattr(self, 'log', log)\n",
+        "Trainer.log = wider\nclass GRPOTrainer(Trainer): ...\n",
+        "class Below:\n    def log(self, a, b, c, d): ...\nclass GRPOTrainer(Trainer): ...\n",
+    ],
+)
+def test_a_method_that_something_else_may_stand_for_is_not_held_against_the_one_above(link: Link, text: str) -> None:
+    call = "    def train(self):\n        self.log(1, 2, 3, 4)\n"
+    head = "import sys\nfrom transformers.trainer import Trainer\n"
+    assert link(head + text.replace(" ...\n", "\n") + call, {"transformers/trainer.py": ABOVE}, functions=True) == []
+
+
+def test_a_dataclass_has_another_init_than_it_inherits(link: Link) -> None:
+    above = """
+        from dataclasses import dataclass
+        class Base:
+            def __init__(self): ...
+        @dataclass
+        class Config(Base):
+            rank: int = 0
+        """
+    text = """
+        from transformers.config import Config
+        class Mine(Config):
+            def __init__(self, rank):
+                super().__init__(rank=rank)
+        """
+    assert link(text, {"transformers/config.py": above}, functions=True) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Mixin:\n    def train(self): ...\nclass Mine(Mixin, Trainer):\n",
+        "class Mine(anything.Mixin, Trainer):\n",
+        "class Mine(Trainer):\n    train = anything\n",
+        "class Mine(Trainer):\n    if anything:\n        def train(self): ...\n",
+    ],
+)
+def test_a_call_by_a_method_that_is_replaced_itself_is_not_made(link: Link, text: str) -> None:
+    above = "class Trainer:\n    def train(self):\n        self.step(1)\n    def step(self, a): ...\n"
+    head, own = "from transformers.trainer import Trainer\n", "    def step(self, a, b): ...\n"
+    assert link(head + text + own, {"transformers/trainer.py": above}) == []
+    assert len(link(f"{head}class Mine(Trainer):\n{own}", {"transformers/trainer.py": above})) == 1
+
+
 def test_of_several_classes_above_nobody_knows_whose_method_it_is(link: Link) -> None:
     text = """
         from transformers.trainer import Trainer

@@ -59,12 +59,13 @@ def _nodes(task: YamlFile) -> int:
 
 
 def _devices(asked: Any) -> int | None:
-    """GPUs of one node: of ``8``, ``H100:8``, ``A100:80GB:4`` or a mapping; None for a range (``1..8``)."""
+    """GPUs of one node: of ``8``, ``H100:8``, ``A100:80GB:4`` or a mapping; None for a range (``1..8``), which it is
+    in newer releases where no number is said (one or more)."""
     if isinstance(asked, dict):
-        return _devices(str(asked["count"])) if "count" in asked else None
+        asked = asked.get("count")
     if not isinstance(asked, str | int) or isinstance(asked, bool):
         return None
     parts = [part for part in str(asked).split(":") if not _MEMORY.fullmatch(part)]
     if any(_OPEN.fullmatch(part) for part in parts):
         return None
-    return next((int(part) for part in reversed(parts) if part.isdecimal() and len(part) < 6), 1)
+    return next((int(part) for part in reversed(parts) if part.isdecimal() and len(part) < 6), None)

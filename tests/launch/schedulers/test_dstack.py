@@ -36,7 +36,9 @@ def test_a_task_is_read_with_what_it_asks_for(tmp_path: Path, gpu: str) -> None:
     assert (model.value, model.line, nodes.line) == ("./model", 10, 2)
 
 
-@pytest.mark.parametrize("gpu", ["H100:1..8", "v5litepod-8", "{name: H100}"])
+@pytest.mark.parametrize(
+    "gpu", ["H100:1..8", "v5litepod-8", "H100", "80GB", "{name: H100}", "{count: {min: 4, max: 8}}"]
+)
 def test_devices_to_choose_from_are_no_number(tmp_path: Path, gpu: str) -> None:
     (tmp_path / "grpo.dstack.yml").write_text(TASK.format(gpu=gpu))
     (plan,) = read(tmp_path / "grpo.dstack.yml", version_of={"verl": "0.6.1"})
