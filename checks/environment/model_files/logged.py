@@ -9,7 +9,7 @@ from rldoctor.api import Case, Finding, Fix, LogEvent
 from rldoctor.api.logs import is_users
 from rldoctor.api.models import architecture_since, model_type_since
 
-from ...observed.loading import loads_its_checkpoint
+from ...observed.loading import COMPARES_SHAPES, loads_its_checkpoint
 from . import AGAIN, check
 
 _PATH = Fix(
@@ -239,12 +239,22 @@ def architecture(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-# A shard of a weight is taken from a tensor of another size.
+# A weight of the checkpoint, or a shard of one, has another size than the model made of config.json.
 check.signature(
     " exceeds dimension size (",
-    pattern=r"length \((?P<wanted>\d+)\) exceeds dimension size \((?P<there>\d+)\)",
-    when=lambda case, event: loads_its_checkpoint(event),
-    says="the saved weights and config.json disagree on a size: {wanted} in the config, {there} in the weights",
+    "Attempted to load weight (",
+    "must match the size of tensor b",
+    *COMPARES_SHAPES,
+    details=(
+        r"length \((?P<wanted>\d+)\) exceeds dimension size \((?P<there>\d+)\)"
+        r"|load weight \(torch\.Size\((?P<there_2>.+?)\)\) into parameter \(torch\.Size\((?P<wanted_2>.+?)\)\)"
+        r"|size of tensor a \((?P<wanted_3>\d+)\) must match the size of tensor b \((?P<there_3>\d+)\)",
+    ),
+    when=lambda case, event: (
+        loads_its_checkpoint(event)
+        and (" tensor b" not in event.literal or event.search("load_weights|weight_loader") is not None)
+    ),
+    says="the saved weights and config.json disagree on a size[[: {wanted} in the config, {there} in the weights]]",
     fixes=(Fix(title="take the config.json that the weights were saved with, or save them again"), AGAIN),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
 
-from ...observed.loading import loads_its_checkpoint
+from ...observed.loading import COMPARES_SHAPES, loads_its_checkpoint
 from . import check
 from .fixes import MAPPED_ADAPTERS, NAMES, RELEASES, for_name
 
@@ -63,6 +63,7 @@ check.signature(
         r"Attempted to load weight \(torch\.Size\((?P<sent>.+?)\)\) into parameter "
         r"\(torch\.Size\((?P<held>.+?)\)\)"
     ),
+    when=lambda case, event: not loads_its_checkpoint(event),
     says="weights of shape {sent} do not fit the engine's parameter of shape {held}",
     fixes=(
         Fix(
@@ -75,14 +76,8 @@ check.signature(
 )
 
 
-# The layers of vLLM and SGLang compare shapes by a bare assertion; the code line is all there is.
 check.signature(
-    "assert param_data.shape == loaded_weight.shape",
-    "assert self.data.shape == loaded_weight.shape",
-    "assert param.data.shape == loaded_weight.shape",
-    "assert param.size() == loaded_weight.size()",
-    "assert loaded_weight.shape[output_dim] == self.org_vocab_size",
-    "assert args[0].numel() == args[1].numel()",
+    *COMPARES_SHAPES,
     when=lambda case, event: (
         not (
             event.exception is None

@@ -174,6 +174,18 @@ def test_a_model_type_that_transformers_does_not_know_yet() -> None:
             "320 in the config, 256 in the weights",
         ),
         (
+            "AssertionError: Attempted to load weight (torch.Size([1024, 896])) into parameter "
+            "(torch.Size([896, 896]))",
+            "vllm/model_executor/model_loader/default_loader.py load_weights",
+            "[896, 896] in the config, [1024, 896] in the weights",
+        ),
+        (
+            "RuntimeError: The size of tensor a (896) must match the size of tensor b (1024) at non-singleton "
+            "dimension 0",
+            "vllm/model_executor/model_loader/default_loader.py load_weights",
+            "896 in the config, 1024 in the weights",
+        ),
+        (
             "ValueError: Model architectures ['Qwen3VLForConditionalGeneration'] are not supported for now. Supported "
             "architectures: dict_keys(['A'])",
             "vllm/model_executor/models/registry.py f",

@@ -90,6 +90,8 @@ def test_shapes_that_differ() -> None:
     text = "Attempted to load weight (torch.Size([3600])) into parameter (torch.Size([3584]))"
     found = logged(check, raised("AssertionError", text))
     assert "shape [3600] do not fit the engine's parameter of shape [3584]" in found.message
+    load = "/opt/venv/lib/python3.11/site-packages/vllm/model_executor/model_loader/default_loader.py load_weights"
+    assert findings(check, raised("AssertionError", text, load)) == []
 
 
 def test_a_bare_assertion_of_a_layer() -> None:
