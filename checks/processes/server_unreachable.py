@@ -168,15 +168,15 @@ _NO_PROXY = Fix.unsafe(
 )
 
 
+# Where it is not TRL's own command.
+_SERVES = {"axolotl": "axolotl vllm-serve CONFIG.yaml", "ms-swift": "swift rollout --model MODEL"}
+
+
 def _serve(event: LogEvent, port: str = "PORT") -> Fix:
-    if event.incident.framework == "ms-swift":
-        return Fix(
-            title="start the rollout server first, on GPUs of its own",
-            commands=(f"swift rollout --model MODEL --port {port}",),
-        )
+    command = _SERVES.get(event.incident.framework or "", "trl vllm-serve --model MODEL")
     return Fix(
         title="start the rollout server first, on GPUs of its own, and give the trainer its host and port",
-        commands=(f"trl vllm-serve --model MODEL --port {port}",),
+        commands=(f"{command} --port {port}",),
     )
 
 

@@ -26,6 +26,15 @@ REFUSED = (
 )
 
 
+def test_a_framework_has_its_own_command_for_the_server() -> None:
+    text = WAITING.format(1) + raised(
+        "ConnectionError",
+        "The vLLM server can't be reached at http://0.0.0.0:8000 after 9 seconds.",
+        "/opt/venv/lib/python3.11/site-packages/axolotl/train.py train",
+    )
+    assert finding(check, text).fixes[0].commands == ("axolotl vllm-serve CONFIG.yaml --port PORT",)
+
+
 def test_trls_client_gives_up() -> None:
     text = (
         "The vLLM server can't be reached at http://127.0.0.1:8123 after 15 seconds. Make sure the server is running."
