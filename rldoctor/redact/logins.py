@@ -145,7 +145,9 @@ _LIKELY = tuple(
         rf"{_QUOTE}{_VALUE}{_QUOTE}(?=[ ]{{0,80}}$|[\"'][,\]}}])",
         rf"\blog[ ]?in[ ][\w.-]{{1,64}}@[\w.-]{{1,64}}[ ]{_VALUE}",
         # The name of a cloud's access key, and the secret that belongs to it: ~/.passwd-s3fs
-        rf"\b(?:A[KS]IA|AKLT|AKTP|AKID|LTAI)\w{{8,60}}[:,/|][ ]?{_VALUE}",
+        # Not what a key is used for (AKIA.../20260101/us-east-1/s3), nor a model or a data set that begins so.
+        r"\b(?:A[KS]IA[A-Z0-9]{12,60}|(?:AKLT|AKTP|AKID|LTAI)(?=\w{0,60}\d)\w{8,60})"
+        rf"(?:[:,|][ ]?|/(?=[A-Za-z0-9+]{{30}})){_VALUE}",
         # ~/.pgpass
         r"(?<![^\s\"'`:])(?:[\w.-]{1,128}|\*):(?:\d{2,5}|\*):[\w*-]{1,64}:[\w.@-]{1,64}:"
         r"(?P<value>[^\s\"'`:]{8,256})(?=:?(?:[\s\"'`),]|$))",

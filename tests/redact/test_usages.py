@@ -83,6 +83,7 @@ def test_a_word_of_a_command_is_known_for_one_where_it_stands_alone() -> None:
         "echo stage77-done | sudo tee -a log.txt",
         "mc ls lab/ckpt/step_1200",
         "vault kv get secret/hub",
+        "vllm serve LTAIbigmodel7b/checkpoint-1200",
         "kubectl get secret hf\nsecret/hf",
         "gh auth token\n>>> done",
         "sed -i 's/lr=.*/lr=1e-6/' token.yaml",
