@@ -57,10 +57,11 @@ def _checkouts(file: str) -> list[str]:
     """The packages whose checkouts a path goes through, outermost first."""
     # A user or a volume may be called like a package.
     path = _HOME.sub("/", _SUBMITTED.sub("", file))
+    found = [match[0].strip("/") for match in _CHECKOUT.finditer(path)]
     doubled = _DOUBLED.search(path)
-    if doubled is not None and _CHECKOUT.search(f"/{doubled['name']}/") is None:
-        path = path[: doubled.end()]
-    return [match[0].strip("/") for match in _CHECKOUT.finditer(path)]
+    if doubled is None or any(f"/{name}/{name}/" in path for name in found):
+        return found
+    return [name for name in found if f"/{name}/" in path[: doubled.end()]]
 
 
 def package_of(file: str, function: str = "") -> str | None:

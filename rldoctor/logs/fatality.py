@@ -222,12 +222,13 @@ def _of_another(failure: Failure) -> bool:
 
 
 def _at_exit(failure: Failure) -> bool:
-    """Whether the interpreter crashed as it ended itself, behind the trainer's last words: no Python ran any more."""
+    """Whether the process crashed as it ended itself, behind the trainer's last words: no Python ran any more."""
     raw, record = failure.raw, failure.slice.record
     if not isinstance(raw, RawException) or not 0 < record.last_word < failure.number:
         return False
-    dumped = raw.native is NativeEnd.SURE and raw.exception.type == "Fatal Python error"
-    return dumped and not raw.exception.frames
+    said = raw.exception
+    died_so = said.type == "Fatal Python error" or (said.type == _WORDLESS and not said.message)
+    return raw.native is NativeEnd.SURE and died_so and not said.frames
 
 
 def _reported_again(failure: Failure) -> bool:

@@ -29,6 +29,7 @@ from rldoctor.logs.code_paths import is_users, package_of
         ("/home/miles/train.py", None),
         ("/home/vllm/train.py", None),  # a user who is called like a package
         ("/srv/modelserver/modelserver/vllm/serve.py", None),  # a package of one's own has a folder called so
+        ("/srv/lab/lab/verl/verl/trainer/main_ppo.py", "verl"),  # a checkout in a folder that is doubled, too
         ("/tmp/ray/s/runtime_resources/working_dir_files/_ray_pkg_1/verl/trainer/main_ppo.py", "verl"),
         ("/tmp/ray/s/runtime_resources/working_dir_files/_ray_pkg_1/examples/train.py", None),
     ],

@@ -629,6 +629,12 @@ def test_only_the_resource_tracker_speaks_after_a_process_that_was_killed() -> N
     assert incident(SERVING + asked + TRACKER).kind == "unfinished"
 
 
+def test_a_thread_that_a_finished_process_left_running_is_no_failure() -> None:
+    wordless = "terminate called without an active exception\n"
+    assert (incident(HEALTHY + wordless).kind, codes(HEALTHY + wordless)) == ("finished", [])
+    assert codes(BEGUN + wordless) == ["RLD901"]
+
+
 def test_an_engine_that_its_owner_ended_has_finished_whatever_its_worker_left_behind() -> None:
     started = (
         "(EngineCore pid=9) INFO 11-20 20:29:57 [core.py:402] init engine (profile, create kv cache) took 1.75 s\n"
