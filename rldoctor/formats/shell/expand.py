@@ -354,6 +354,9 @@ class Expander:
                 yield self.piece(between, line, quoted=quoted, boundary=True)
             if quoted and isinstance(word.value, str):
                 yield self.piece(word.value, line, span)
+            elif quoted and not kind and not word.many and word.pieces:
+                # What is known of it stays known, and the quotes of its assignment are none of its letters.
+                yield from (replace(piece, quoted=True) for piece in word.pieces)
             elif quoted:
                 open_ = kind == "@" and word.open
                 yield self.piece(word.value, line, span, many=word.many, quoted=not open_)

@@ -14,8 +14,6 @@ from rldoctor.plan.model import Form, RefusedValue
 _UNKNOWN = "0"
 _AROUND = 30
 _VALUE = re.compile(r'(:\s*)"((?:[^"\\]|\\.)*)"')
-_EXPANSION = re.compile(r"(?<!\\)(\$(?:\{[^{}]*\}|\w+))")
-_ESCAPED = re.compile(r'\\(["\\$`])')
 
 
 def refused_json(words: Sequence[Word], option: str, owner: str, file: str) -> RefusedValue | None:
@@ -63,21 +61,11 @@ def _text(word: Word) -> str | None:
         return word.value
     text = ""
     for piece in word.pieces:
-        more = _written(piece.text.raw) if isinstance(piece.text, Unresolved) else [piece.text]
-        for part in [None] if piece.many else more:
-            if part is None and not _within_text(text):
-                return None
-            text += _UNKNOWN if part is None else part
+        known = None if piece.many or isinstance(piece.text, Unresolved) else piece.text
+        if known is None and not _within_text(text):
+            return None
+        text += _UNKNOWN if known is None else known
     return text if word.pieces else None
-
-
-def _written(raw: str) -> list[str | None]:
-    """A double-quoted text of a shell as what is known of it, and None for each expansion."""
-    quoted = len(raw) > 1 and raw[0] == raw[-1] == '"' and "$(" not in raw and "`" not in raw
-    if not quoted:
-        return [None]
-    parts = _EXPANSION.split(raw[1:-1])
-    return [_ESCAPED.sub(r"\1", part) if place % 2 == 0 else None for place, part in enumerate(parts)]
 
 
 def _within_text(before: str) -> bool:

@@ -121,6 +121,12 @@ def test_an_unknown_part_leaves_the_known_beginning() -> None:
     assert word.prefix == "data.files="
 
 
+def test_an_unknown_part_of_a_variable_leaves_its_known_beginning() -> None:
+    word = script('FILES="/data/$NAME.parquet"\nrun data.files="$FILES"').commands[0].words[1]
+    assert isinstance(word.value, Unresolved) and "NAME" in word.value.why
+    assert word.prefix == "data.files=/data/"
+
+
 def test_the_environment_of_the_starting_shell_counts() -> None:
     assert words("run ${N:-8} $M", {"N": "4", "M": "x"}) == ["run", "4", "x"]
 

@@ -22,6 +22,11 @@ def test_a_here_document_is_the_input_of_its_command_or_a_file_that_it_writes() 
     assert (stdin.text, stdin.first_line) == ("x = '$N'\n", 7)
 
 
+def test_what_a_variable_holds_stands_in_a_here_document_without_the_quotes_of_its_assignment() -> None:
+    text = 'HOSTS="localhost,${MASTER_ADDR},10.0.0.0/8"\ncat > env.json <<EOF\n{"no_proxy": "${HOSTS}"}\nEOF\n'
+    assert script(text).files["env.json"].text == '{"no_proxy": "localhost,${MASTER_ADDR},10.0.0.0/8"}\n'
+
+
 @pytest.mark.parametrize(
     "writing",
     [
