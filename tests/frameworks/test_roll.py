@@ -78,9 +78,17 @@ def test_devices_of_their_own(launches: Launches) -> None:
     (plan,) = launches({"rlvr.yaml": apart}, roll="0.3.0")
     assert (plan.value("placement.mode"), plan.value("placement.engine_gpus")) == ("async", 6)
     assert plan.value("ray.gpus_needed") == 22
-    # Up to device 25: four nodes, each with all that it has.
-    assert plan.value("ray.groups") == [{"strategy": "PACK", "bundles": 1, "each": {"GPU": 8}, "count": 4}]
     assert plan.value("batch.per_request") == 1
+
+
+@pytest.mark.parametrize(("release", "each"), [("0.1.1", 8), ("0.1.3", None), ("0.3.0", None)])
+def test_the_driver_counts_the_devices_of_a_node_itself(release: str, each: int | None, launches: Launches) -> None:
+    apart = CONFIG.replace("list(range(0,12))", "list(range(16,20)) + [24, 25]")
+    (plan,) = launches({"rlvr.yaml": apart}, roll=release)
+    assert plan.value("placement.gpus_per_node") == each
+    # Up to device 25: four nodes, each with all that it has.
+    group = {"strategy": "PACK", "bundles": 1, "each": {"GPU": each}, "count": 4}
+    assert plan.value("ray.groups") == (each and [group])
 
 
 def test_a_whole_sequence_in_place_of_the_response(launches: Launches) -> None:

@@ -80,10 +80,14 @@ def devices_of_the_cluster(case: Case) -> Iterator[Finding | Reach]:
     seen = _offered(plan, _on_a_node(case, plan))
     shapes = plan.value(SHAPES) if named(case) is None and not seen.listed else None
     largest = max(shapes) if shapes else len(seen)
-    if each and each > largest:
-        yield _finding(plan, f"{each:g} GPUs on one node", f"a node has {largest}", seen, case)
+    together = _together(plan, each)
+    if together and together > largest:
+        yield _finding(plan, f"{together:g} GPUs on one node", f"a node has {largest}", seen, case)
         return
     there, _ = nodes_there(case, plan)
+    if each and each > largest and named(case) is None and plan.value("scheduler.name") is None:
+        # Bundles that need no common node: Ray spreads them over more nodes than the launch counts.
+        raise NotChecked("how many nodes the cluster has is not known", how='"nodes" in --assume machine.json')
     if there is None and nodes in (1, None) and plan.value("ray.address") is None:
         # Engines with nodes of their own may stand on others than the trainer's.
         apart = plan.value("placement.mode") != "colocate" and plan.value("placement.engine_nodes")
@@ -127,6 +131,21 @@ def engines_of_the_group(case: Case) -> Iterator[Finding | Reach]:
             for _ in range(bundles % each == 0)
         ),
         url=_SHARES[plan.framework],
+    )
+
+
+def _together(plan: RolloutPlan, each: float | None) -> float | None:
+    """The most devices that Ray must find on one node: those of a bundle, and of all bundles of a group that may not
+    be split. Where the groups are not known, what the launch says of a node."""
+    groups = plan.value(GROUPS)
+    if groups is None:
+        return each
+    return max(
+        (
+            group["each"].get("GPU", 0) * (group["bundles"] if group["strategy"] == "STRICT_PACK" else 1)
+            for group in groups
+        ),
+        default=None,
     )
 
 

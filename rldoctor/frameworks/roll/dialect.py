@@ -138,6 +138,9 @@ def _whole(node: ast.expr) -> int:
 
 def _placement(draft: Draft) -> None:
     draft.override("process.launcher", "ray", "ROLL starts its workers with Ray")
+    if between(draft, "roll", "0.1.3"):
+        # base_config.py puts the driver's own count of devices in its place.
+        draft.settings.pop("placement.gpus_per_node", None)
     engine, trainer = (devices(draft.native(f"{role}.device_mapping")) for role in (_INFER, _TRAIN))
     if trainer:
         draft.derive("placement.trainer_gpus", len(trainer), "actor_train.device_mapping")
@@ -169,9 +172,8 @@ def _placement(draft: Draft) -> None:
 
 def _groups(draft: Draft) -> None:
     """scheduler/resource_manager.py: for each node up to the last device that a role names a group of one bundle, with
-    all devices of the node and half of its cores. How many these are is the driver's own count of devices from 0.1.3
-    on, whatever num_gpus_per_node says: the launch tells it where it gives both alike."""
-    each = draft.native("num_gpus_per_node")
+    all devices of the node and half of its cores."""
+    each = draft.value("placement.gpus_per_node")
     mapped = [devices(one.value) for key, one in draft.natives.items() if key.endswith(".device_mapping")]
     if not isinstance(each, int) or each < 1 or None in mapped:
         return

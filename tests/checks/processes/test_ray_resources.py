@@ -91,6 +91,31 @@ def test_more_devices_than_a_node_has() -> None:
     assert launches.quiet(check, "verl", gpus=8, nodes=1, **hidden, ray__address="http://127.0.0.1:8265")
 
 
+SKYRL = (
+    "uv run -m skyrl.train.entrypoints.main_base trainer.placement.colocate_all=%s generator.inference_engine."
+    "num_engines=16 trainer.placement.policy_num_gpus_per_node=16 trainer.placement.ref_num_gpus_per_node=16 "
+    "trainer.policy.model.path=m\n"
+)
+
+
+@pytest.mark.parametrize(("colocated", "outcome"), [("true", Outcome.NOT_CHECKED), ("false", Outcome.FINDINGS)])
+def test_bundles_that_ray_may_spread_need_no_node_that_holds_all(
+    colocated: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    # Colocated models take bundles of one device; one apart takes a bundle for each of its nodes.
+    launch = LaunchFile(tmp_path, SKYRL % colocated, {"skyrl": "0.3.0"}, gpus=8)
+    (case,) = launch.cases()
+    assert judge_one(check, case).outcome is outcome
+    if outcome is Outcome.FINDINGS:
+        assert "16 GPUs on one node, and a node has 8" in launch.findings(check)[0].message
+
+
+def test_spread_bundles_are_held_against_all_nodes(tmp_path: Path) -> None:
+    (found,) = LaunchFile(tmp_path, SKYRL % "true", {"skyrl": "0.3.0"}, gpus=8, nodes=1).findings(check)
+    assert "and the cluster has 8" in found.message
+    assert LaunchFile(tmp_path, SKYRL % "true", {"skyrl": "0.3.0"}, gpus=8, nodes=2).findings(check) == []
+
+
 def test_devices_that_a_variable_hides_and_a_share_of_a_node() -> None:
     hidden = {**VERL, "placement__gpus_per_node": 8, "ray__gpus_needed": 8, "env__CUDA_VISIBLE_DEVICES": "0,1"}
     found = launches.finding(check, "verl", gpus=8, **hidden)
