@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from rldoctor.frameworks.dialect import Dialect
     from rldoctor.tables.options.optionset import OptionSet
 
+# Where a run goes, what starts it, the search path: keys of Hydra's own configuration, which every launch has.
+_HYDRAS_OWN = re.compile(r"hydra[./]")
+
 
 def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | Unknown | None:
     """The native setting as an unknown option; as Unknown where nobody can say whether the release has it; None where
     it is known, or nobody lists such settings."""
     if native.form not in dialect.strict or native.form is Form.VARIABLE:
         return None
-    if native.form is Form.OVERRIDE and launch.own_config:
+    if native.form is Form.OVERRIDE and (launch.own_config or (dialect.signs and _HYDRAS_OWN.match(native.key))):
         return None
     if native.form is Form.OVERRIDE and (misplaced := _sign(dialect, launch, native)) is not None:
         return misplaced

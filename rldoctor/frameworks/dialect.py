@@ -426,11 +426,10 @@ class Dialect:
         """Notes an option that the framework's version does not know, with the nearest real names, and a value that it
         refuses."""
         unknown = unknown_option(self, draft.launch, native)
-        # A configuration of the launch's own, or an override before it, may have made the place.
-        made = (
-            isinstance(unknown, UnknownOption)
-            and unknown.nearest == (f"+{native.key}",)
-            and native.key in draft.natives
+        # A configuration of the launch's own, or an override before it, may have made the place, or what is above it.
+        made = isinstance(unknown, UnknownOption) and (
+            (unknown.nearest == (f"+{native.key}",) and native.key in draft.natives)
+            or (not native.operator and self._is_added(draft, native.key))
         )
         if isinstance(unknown, Unknown):
             draft.undeclared[native.spelled or native.key] = unknown.reason
@@ -439,6 +438,11 @@ class Dialect:
         refused = refused_value(self, draft.launch, native) or misfit(self, draft.launch, native)
         if refused is not None:
             draft.refused.append(refused)
+
+    def _is_added(self, draft: Draft, key: str) -> bool:
+        """Whether an override with a sign adds the key, or one above it: a group, or a mapping."""
+        found = (draft.natives.get(one) for one in (key, *parents(key)))
+        return any(one is not None and one.operator in ("+", "++") for one in found)
 
     def check_name(self, draft: Draft, native: Native) -> None:
         """Notes a value that is none of the names which the framework knows, where its type has not refused it."""

@@ -106,3 +106,21 @@ def test_another_frameworks_name_leads_to_this_ones(
 ) -> None:
     ((found,),) = [plan.unknown for plan in launches({file: text}, **versions)]
     assert list(found.nearest) == meant
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        ("+data.mine='{a: 1}' data.mine.a=2", []),
+        ("+algo=$ALGO algo.lr=1 algo.more.lr=2", []),
+        ("++data.mine.a=1 data.mine.a=2", []),
+        ("+data.mine.a=1 data.mine.b=2 data.other=3", ["data.mine.b", "data.other"]),
+        ("hydra.searchpath=[file://conf] hydra/launcher=submitit_slurm hydra.launcher.nodes=1", []),
+        ("hydrate.searchpath=1", ["hydrate.searchpath"]),
+    ],
+)
+def test_what_an_override_before_it_adds_and_what_is_hydras_own(
+    launches: Launches, overrides: str, keys: list[str]
+) -> None:
+    command = f"python3 -m verl.trainer.main_ppo {overrides} trainer.nnodes=1"
+    assert [one.key for one in unknown(launches, command, **VERL)] == keys
