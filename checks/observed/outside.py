@@ -100,8 +100,8 @@ _PLAIN = re.compile(
     rf"(?:\w+ly )?(?:{'|'.join(_ENDED)})\b(?! (?:at|after) \S*\s?step)(?! after \d+ step)"
     r"|\brun ?time disconnected\b"
     # Servers and tools of a run are sent signals, too, and read their settings again at one.
-    rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_JOB}|run|train(?:er|ing)|process|python|main) )?(?:has )?received (?:a )?"
-    r"(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
+    rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_OF_OTHERS}(?:{_NAME})?|run|train(?:er|ing)|process|python|main) )?(?:has )?"
+    r"received (?:a )?(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"
@@ -123,7 +123,7 @@ _OF_A_TOOL = re.compile(
 _OF_THE_RUN = re.compile(
     r"(?<![\w./-])(?:samples?|prompts?|completions?|responses?|(?<!on )(?<!at )(?<!its )(?<!user )(?<!admin )requests?"
     r"|agent loop|judge\w*|verif\w+|grader|browser|data ?loader|shards?|benchmark|curriculum|profiler|kv|blocks?"
-    r"|threads?|sequences?|cache|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?"
+    r"|threads?|turns?|sequences?|cache|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?"
     r"|(?:apptainer|singularity) instances?"
     r"|(?:upload|checkpoint|conversion|export|background|sync|backup|clean-?up)(?:ing)? (?:job|task|process)"
     rf"|(?:job|run)(?:'s)? (?:output|scratch|files|data|director\w+)){_ALONE}",
@@ -163,7 +163,7 @@ _OTHERWISE = re.compile(
 _PAST = ("reached", "exceeded", "failed", "down", "evicted", "pre ?empted", "reclaimed")
 _DENIED = re.compile(
     rf"(?:\b(?:not|never)|n't) (?:(?:be|been|even|ever|yet|go|get) )*(?:{'|'.join((*_ENDED, *_PAST))})(?!\w)"
-    r"|\b(?:is|was) not (?:an?|the) |\bnone (?:of \S+ (?:\S+ )?)?(?:was|were|is|are|has)\b"
+    r"|\b(?:is|was) not (?:an?|the) |\bnone (?:of \S+ (?:\S+ )?)?(?:was|were|is|are|has|failed)\b"
     rf"|\bno (?:\w+ )?(?:{_JOB}|oom|errors?|xids?|process(?:es)?|limit|time ?-?out)\b|\b(?:nobody|no one)\b"
 )
 _LONGEST = 600

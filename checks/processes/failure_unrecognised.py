@@ -230,7 +230,7 @@ _NATIVE_SHOWN = 3
 _SIGNALLED = re.compile(r"SIG[A-Z]{3,5}|Segmentation fault|Bus error|Illegal instruction|Floating.point exception")
 # A frame as absl and glog, UCX, torch's handler, torch's exceptions, Ray and gdb write it.
 _NATIVE_FRAME = re.compile(
-    r"(?m)^\s*(?:(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)|\d+)\s+(?P<absl>[\w:~]+)"
+    r"(?m)^[ \t]*(?:(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)|\d+)\s+(?P<absl>[\w:~]+)"
     r"|\d+ +0x[0-9a-f]{6,} (?P<ucx>[\w:~]+)|File \"<unknown>\", line 0, in (?P<torch>[\w:~]+)"
     r"|frame #\d+: (?P<c10>[\w:~]+)"
     r"|\S+\.so\S*\(\S*\) \[0x[0-9a-f]+\] (?P<ray>[\w:~]+)|#\d+ +(?:0x[0-9a-f]+ in )?(?P<gdb>[A-Za-z_][\w:~]*) \()"

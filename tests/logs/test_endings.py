@@ -265,6 +265,7 @@ def test_a_server_that_answered_and_was_ended_has_finished() -> None:
 def test_what_a_model_says_in_words_is_no_failure() -> None:
     told = "Prompt: why does it stop?\nAnswer: Because CUDA out of memory is raised when it is full.\n"
     assert codes(told * 3) == []
+    assert codes("Response: Well, (2) torch.OutOfMemoryError: CUDA out of memory\n" * 3) == []
     assert codes("[rank0]: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB.\n") == ["RLD206"]
 
 

@@ -48,6 +48,7 @@ from rldoctor_checks.observed.outside import ended
         ("Your session was terminated after 9 hours: the maximum session length was reached.", Why.TIME),
         ("Shutting down: received SIGTERM from PID 1 (docker stop)", Why.ASKED),
         ("The trainer received signal SIGTERM", Why.ASKED),
+        ("job 71 received SIGTERM from slurmd", Why.ASKED),
         ("received spot interruption warning node=n-7 time-until-interruption=2m", Why.PREEMPTED),
         ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
         # A cloud's journal says in its last column what happened.
@@ -112,6 +113,9 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "reward-server received SIGHUP, reloading the configuration",
         "python_executor received SIGTERM after 30 s",
         "received SIGHUP: re-reading the schedule",
+        "container redis-1 received SIGTERM",
+        "Agent session 71 stopped: session length 30 turns reached",
+        "12:00  fsck  /dev/sda  OK  All disks of the node were checked and none failed.",
         "Testing that the trainer received SIGINT: ok",
         "To save cost, power off nodes at night: sudo poweroff",
         # Who reports a run.
