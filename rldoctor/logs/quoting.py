@@ -32,7 +32,8 @@ _STATUS = expression(
 )
 # What a model or a data set says in words: ``Answer: Because CUDA out of memory is raised when``.
 _SPEAKER = expression(
-    r"\s*(?:Prompt|Completion|Question|Answer|Response|[Pp]roblem|[Ss]olution|Assistant|User):\s+(?:[\w,.':()\"-]+\s+){1,40}[(\"']?$"
+    r"\s*(?:Prompt|Completion|Question|Answer|Response|[Pp]roblem|[Ss]olution|Assistant|User):\s+"
+    r"(?:[\w,.':()\"-]+\s+){1,40}[(\"']?$"
 )
 # Somebody asks, where a program would state: ``Prompt: why did my job end (exit code 137)?``.
 _QUESTION = expression(r"\s*(?:[A-Z]\w{0,20}: )?(?i:why|how|what|when|which|who)\b[^?]{1,400}\?[\s'\")]*$")
