@@ -123,7 +123,8 @@ _OF_A_TOOL = re.compile(
 _OF_THE_RUN = re.compile(
     r"(?<![\w./-])(?:samples?|prompts?|completions?|responses?|(?<!on )(?<!at )(?<!its )(?<!user )(?<!admin )requests?"
     r"|agent loop|judge\w*|verif\w+|grader|browser|data ?loader|shards?|benchmark|curriculum|profiler|kv|blocks?"
-    r"|threads?|turns?|sequences?|cache|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?"
+    r"|threads?|turns?|sequences?|cache"
+    r"|lora|adapter|graph|tree|(?:v?llm|engine|inference|model) (?:instance|server|worker)s?"
     r"|(?:apptainer|singularity) instances?"
     r"|(?:upload|checkpoint|conversion|export|background|sync|backup|clean-?up)(?:ing)? (?:job|task|process)"
     rf"|(?:job|run)(?:'s)? (?:output|scratch|files|data|director\w+)){_ALONE}",
