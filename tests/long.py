@@ -14,6 +14,7 @@ LONG = (
     "tests/formats/hydra/test_grammar.py::test_any_text_is_read_or_refused_as_hydra_does",
     "tests/frameworks/test_worlds.py::test_what_cannot_be_read_decides_nothing",
     "tests/fuzz/test_fuzz.py",
+    "tests/hang/test_hang.py",
     "tests/logs/test_fuzz.py",
     "tests/logs/test_linear.py::test_twice_the_log_is_twice_the_work",
     "tests/logs/test_standing.py::test_a_literal_without_its_pattern_changes_nothing",

@@ -22,8 +22,6 @@ from rldoctor.hang.model import hang_of
 from tests.hang.conftest import Program, Start
 from tests.hang.test_stacks import HIDES, SLEEPS
 
-pytestmark = pytest.mark.long
-
 RLDOCTOR = [sys.executable, "-m", "rldoctor", "hang"]
 NOBODY = 65534
 
