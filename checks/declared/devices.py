@@ -55,8 +55,8 @@ def machine_evidence(case: Case) -> tuple[Evidence, ...]:
     count, gpus = machine_devices(case), case.gpus
     if count is None or gpus is None:
         return ()
-    text, told = f"{count} x {gpus.devices[0].name} on the node", case.told.get("gpus.devices")
-    return (Evidence(text=text, source=told.file if told else "gpus", line=told.line if told else None),)
+    text, line = f"{count} x {gpus.devices[0].name} on the node", case.fact_lines.get("gpus.devices")
+    return (Evidence(text=text, source=line.file if line else "gpus", line=line.line if line else None),)
 
 
 def visible(case: Case, plan: RolloutPlan) -> Visible | None:

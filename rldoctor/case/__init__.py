@@ -44,7 +44,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FactLine:
     """Which line of a log told a fact, and what it tells, for people: ``driver 535.104.05``."""
 
     text: str
@@ -324,9 +324,9 @@ SECTIONS = {
 class Case:
     """All facts. ``links`` is what the packages lack of each other (:mod:`rldoctor.link.observe`). What is missing is
     explained under its dotted name: in ``unknown`` where it was not obtained, in ``absent`` (with the reason) where it
-    does not exist or make sense here; ``told`` has the line of what a log tells. ``sources`` are the texts of the
-    launch, the first of them its own, ``arguments`` what its script is given; ``thresholds`` are what the project sets,
-    as ``RLD501.lost-steps``."""
+    does not exist or make sense here; under that name ``fact_lines`` has the line of a log that tells it. ``sources``
+    are the texts of the launch, the first of them its own, ``arguments`` what its script is given; ``thresholds`` are
+    what the project sets, as ``RLD501.lost-steps``."""
 
     schema_version: int = SCHEMA_VERSION
     tool: str = ""
@@ -345,7 +345,7 @@ class Case:
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    told: dict[str, Told] = field(default_factory=dict)
+    fact_lines: dict[str, FactLine] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None

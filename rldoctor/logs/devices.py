@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rldoctor.case import Gpu, Gpus, Told
+from rldoctor.case import FactLine, Gpu, Gpus
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
@@ -70,7 +70,7 @@ def devices(pieces: Sequence[Slice]) -> Gpus | None:
     return Gpus(vendor="nvidia", devices=found, driver=driver, cuda=cuda) if found or driver or cuda else None
 
 
-def devices_told(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, Told]]:
+def device_lines(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, FactLine]]:
     """The first line of each fact in ``found``, by the fact's dotted name."""
     names = [term for term in TERMS if term == _NAME or term.startswith(_ROW)]
     facts = (
@@ -80,7 +80,7 @@ def devices_told(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, To
     )
     for fact, text, terms in facts:
         lines = (
-            Told(text=text, file=piece.record.name, line=number)
+            FactLine(text=text, file=piece.record.name, line=number)
             for piece in pieces
             for number, what, _ in piece.record.devices
             if text and number in piece and what in terms

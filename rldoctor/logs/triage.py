@@ -18,6 +18,7 @@ from rldoctor.logs.dating import said, spans
 from rldoctor.logs.devices import devices
 from rldoctor.logs.endings import ended
 from rldoctor.logs.events import events_of
+from rldoctor.logs.fact_lines import fact_lines
 from rldoctor.logs.incident import first_failure, log_run
 from rldoctor.logs.launched import launched
 from rldoctor.logs.metrics import is_metric_file, merge, read_files
@@ -27,7 +28,6 @@ from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices
 from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
-from rldoctor.logs.told import told
 from rldoctor.model import Evidence, Report
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _one_run(
             pieces, logged, verdicts = wider, again, again_verdicts
     known = _with_metrics(_with_versions(case, logged.versions), pieces)
     gpus = devices(pieces) if known.gpus is None else None
-    known = replace(known, gpus=known.gpus or gpus, told=told(pieces, logged, gpus))
+    known = replace(known, gpus=known.gpus or gpus, fact_lines=fact_lines(pieces, logged, gpus))
     if known.plan is None:
         known = replace(known, plan=launched(pieces, known, logged.incident.framework))
     if compared is not None:
@@ -200,7 +200,7 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
-    facts = tuple(Evidence(text=fact.text, source=fact.file, line=fact.line) for fact in known.told.values())
+    facts = tuple(Evidence(text=fact.text, source=fact.file, line=fact.line) for fact in known.fact_lines.values())
     incident = replace(incident, dated=spans(logged.dated), facts=facts)
     notes = tuple(said(logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known

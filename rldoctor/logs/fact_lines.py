@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rldoctor.case import Gpus, Told
-from rldoctor.logs.devices import devices_told
+from rldoctor.case import FactLine, Gpus
+from rldoctor.logs.devices import device_lines
 from rldoctor.logs.model import LogRun
 from rldoctor.logs.reveals import versions_in_frames
 from rldoctor.logs.runs import Slice
@@ -14,22 +14,22 @@ from rldoctor.logs.world import world
 _COUNTED = {"process.nnodes": "nodes", "process.nproc": "processes on a node", "process.total": "processes"}
 
 
-def told(pieces: Sequence[Slice], run: LogRun, gpus: Gpus | None) -> dict[str, Told]:
+def fact_lines(pieces: Sequence[Slice], run: LogRun, gpus: Gpus | None) -> dict[str, FactLine]:
     """By a fact's dotted name (``packages.vllm``, ``gpus.driver``, ``process.total``, ``node``) the line that tells it,
     the first of several. ``gpus`` are what the log tells of them, None where they are known from elsewhere."""
     found = dict(_packages(pieces, run))
-    found |= dict(devices_told(pieces, gpus)) if gpus is not None else {}
+    found |= dict(device_lines(pieces, gpus)) if gpus is not None else {}
     for option, setting in world(pieces).items():
         if setting.file is not None and setting.line is not None:
             text = f"{setting.value} {_COUNTED[option]}"
-            found[option] = Told(text=text, file=setting.file, line=setting.line)
+            found[option] = FactLine(text=text, file=setting.file, line=setting.line)
     failed = next((f for f in run.failures if f.origin.node), None)
     if failed is not None:
-        found["node"] = Told(text=f"node {failed.origin.node}", file=failed.source, line=failed.line)
+        found["node"] = FactLine(text=f"node {failed.origin.node}", file=failed.source, line=failed.line)
     return found
 
 
-def _packages(pieces: Sequence[Slice], run: LogRun) -> Iterator[tuple[str, Told]]:
+def _packages(pieces: Sequence[Slice], run: LogRun) -> Iterator[tuple[str, FactLine]]:
     """Of a package of which lines tell several releases the one that the run goes by."""
     lines = [
         (what, version, piece.record.name, number)
@@ -45,4 +45,4 @@ def _packages(pieces: Sequence[Slice], run: LogRun) -> Iterator[tuple[str, Told]
     ]
     for what, version, file, line in reversed(lines):
         if run.versions.get(what) == version and line:
-            yield f"packages.{what}", Told(text=f"{what} {version}", file=file, line=line)
+            yield f"packages.{what}", FactLine(text=f"{what} {version}", file=file, line=line)
