@@ -349,7 +349,7 @@ def ray_does_not_answer(case: Case) -> Iterator[Finding | Reach]:
             grade=Grade.OBSERVED,
             fixes=(
                 Fix(title="name one for all processes", commands=(f"export {_RAY}={several[0]}",)),
-                Fix(title="or end those that are left over", commands=("ray stop",)),
+                Fix(title="or end them all, and start the one for the run", commands=("ray stop", "ray start --head")),
             ),
             url="https://docs.ray.io/en/latest/ray-core/starting-ray.html",
         )
