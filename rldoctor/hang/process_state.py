@@ -22,6 +22,9 @@ ALTERNATES = 20.0
 _BYTES, _TRANSFERS = ("pipe", "socket", "full pipe", "full socket"), 2
 # So many bytes are data, and not a flag that is asked for again and again.
 _MUCH = 1 << 16
+# An engine asks its workers by messages, and reads and writes none while it waits, which it may do spinning: so many
+# bytes are those of a hundred steps.
+_STEPS = 1 << 10
 # What serves a run and does not itself run it.
 _SERVES = ("launcher", "helper", "ray service", "ray idle")
 # vLLM names its processes only where setproctitle is installed; their frames always tell.
@@ -48,13 +51,15 @@ class ProcessState:
 
     @cached_property
     def moving(self) -> bool:
-        """Whether it was somewhere else in another sample, computes between one wait and the next, or gets bytes;
-        without stacks, whether it used the processor."""
+        """Whether it was somewhere else in another sample, computes or asks between one wait and the next, or gets
+        bytes; without stacks, whether it used the processor."""
         if not self.seen.samples:
             return (self.seen.cpu or 0.0) > IDLE
         if self.transfers:
             return True
         if self.thread is not None and self.thread.main and self.wait is not None:
+            if self.wait.kind == "workers" and (self.thread.moved or 0) >= _STEPS:
+                return True
             alternates = (self.seen.switches or 0.0) > ALTERNATES
             if alternates and (self.cpu or 0.0) > IDLE:
                 return True

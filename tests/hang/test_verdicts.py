@@ -231,6 +231,18 @@ class TestRanks:
         idle = seen(9, ENGINE_IDLE, role="engine")
         assert "RLD321" in verdict(rank(0, GENERATE), rank(1, ALL_REDUCE), idle)
 
+    @pytest.mark.parametrize(("moved", "stands"), [(21_888, False), (80, True), (None, True)])
+    def test_an_engine_that_asked_its_workers_meanwhile_is_at_work(self, moved: int | None, stands: bool) -> None:
+        """In each sample it may spin in the same wait, and so may the worker that waits for the next step."""
+        vllm = CORE.removesuffix("v1/engine/core.py")
+        spins = (
+            Frame(f"{vllm}v1/executor/multiproc_executor.py", 103, "_wait_for_response"),
+            Frame(f"{vllm}distributed/utils.py", 46, "sched_yield"),
+        )
+        engine = seen(9, (ENGINE_IDLE[0], Frame(CORE, 674, "EngineCore.step"), *spins), role="engine", cpu=0.9)
+        engine = replace(engine, threads=(replace(engine.threads[0], moved=moved, cpu=0.86),))
+        assert ("RLD321" in verdict(rank(0, GENERATE), rank(1, ALL_REDUCE), engine)) is stands
+
     @pytest.mark.parametrize(("on", "woken", "stands"), [
         ("socket", 8, False), ("full pipe", 3, False), ("socket", 0, True), ("pipe", 1, True), ("lock", 8, True),
         ("a kind of a newer release", 0, True),
