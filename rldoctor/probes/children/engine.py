@@ -157,7 +157,8 @@ def sample(running: running_engine.RunningEngine, arguments: dict[str, Any], clo
 
 
 def play(running: running_engine.RunningEngine, runs: list[dict[str, Any]]) -> None:
-    """Plays the runs one after another. One that raises is the last on this engine, which may be in disorder."""
+    """Plays the runs one after another. One that raises, or leaves what cannot be taken back, is the last on this
+    engine, which may be in disorder."""
     reported: dict[str, Any] = {}
     for number, asked in enumerate(runs):
         began = time.monotonic()
@@ -182,7 +183,7 @@ def play(running: running_engine.RunningEngine, runs: list[dict[str, Any]]) -> N
             record["ended"] = "raised"
         record["seconds"] = round(time.monotonic() - began, 3)
         emit("runs", reported)
-        if record["ended"] == "raised":
+        if record["ended"] == "raised" or running.unfit:
             return
 
 

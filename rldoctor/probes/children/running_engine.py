@@ -50,6 +50,8 @@ class RunningEngine:
         self.record: Callable[[str, Any], None] = lambda name, value: None
         # What the engine answered first of all, see ``sample`` in ``engine``.
         self.sampled: list[dict[str, Any]] = []
+        # Whether a run left it as no other can use it.
+        self.unfit = False
 
     @property
     def vocabulary(self) -> int:

@@ -79,3 +79,5 @@ def test_in_turns_and_with_the_leftovers_of_an_interruption_aborted_all_is_well(
 def test_leftovers_that_cannot_be_aborted(interrupted_engines: dict[str, Case]) -> None:
     (finding,) = judge_one(check, seen(interrupted_engines[DEAF], "interrupted")).findings
     assert "could not be aborted" in finding.message and "8 outputs for 4 prompts" in finding.evidence[0].text
+    # What is left would be waited for by each later call: no other run is played on that engine.
+    assert "shared_engine" not in interrupted_engines[DEAF].observations

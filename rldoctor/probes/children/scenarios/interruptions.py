@@ -49,6 +49,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.engine.reset_prefix_cache()
     last = _call(running, then)
     running.record("afterwards", last["ended"] == "answered" and last["token_ids"] == answers)
+    # Any later call would wait for them as well.
+    running.unfit = bool(running.left())
     running.record(
         "reach",
         {
