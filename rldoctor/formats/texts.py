@@ -16,11 +16,11 @@ def value_text(value: Any, form: Form, inside_json: bool = False) -> str:
     if form is Form.KEYWORD:
         return json.dumps(value) if isinstance(value, str) else repr(value)
     if isinstance(value, list | dict):
-        return _hydra(value) if form is Form.OVERRIDE else json.dumps(value)
+        return hydra_text(value) if form is Form.OVERRIDE else json.dumps(value)
     if form is Form.YAML and isinstance(value, str):
         return yaml_text(value)
     if form is Form.OVERRIDE and isinstance(value, str):
-        return _hydra(value)
+        return hydra_text(value)
     return shown(value)
 
 
@@ -42,14 +42,17 @@ def yaml_text(text: str) -> str:
     return json.dumps(text)
 
 
-def _hydra(value: Any) -> str:
+def hydra_text(value: Any, bare: bool = True) -> str:
+    """A value of an override. Plain words stand ``bare``, as people write them; else every text is quoted, and stays
+    one whatever it looks like (``'1'``)."""
     if isinstance(value, list):
-        return "[" + ",".join(_hydra(part) for part in value) + "]"
+        return "[" + ",".join(hydra_text(part, bare) for part in value) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_hydra(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, str) and not re.fullmatch(r"[\w./@+:-][\w./@+: -]*", value):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return shown(value)
+        return "{" + ",".join(f"{key}:{hydra_text(part, bare)}" for key, part in value.items()) + "}"
+    if not isinstance(value, str) or (bare and re.fullmatch(r"[\w./@+:-][\w./@+: -]*", value)):
+        return shown(value)
+    # Backslashes are meant as they stand, but for those before a quote.
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
 
 
 def shell_quoted(text: str) -> str:

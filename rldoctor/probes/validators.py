@@ -14,6 +14,7 @@ from rldoctor.case import Case
 from rldoctor.case.lookup import find
 from rldoctor.catalogue.check import NotApplicable
 from rldoctor.catalogue.probe import Job, Probe, Request
+from rldoctor.formats.texts import hydra_text
 from rldoctor.frameworks import framework
 from rldoctor.frameworks.record import Framework
 from rldoctor.model import Level
@@ -166,7 +167,11 @@ def _composition(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
         "module": plan.entry,
         "path": path.value if path is not None else None,
         "name": str(name.value).removesuffix(".yaml") if name is not None else None,
-        "overrides": [[one.spelled, one.value] for one in overrides if one.unknown is None],
+        "overrides": [
+            one.spelled if one.spelled[:1] == "~" else f"{one.spelled}={hydra_text(one.value, bare=False)}"
+            for one in overrides
+            if one.unknown is None
+        ],
         "open": sorted(one.spelled for one in unread),
     }
 

@@ -1,14 +1,13 @@
 """Has Hydra compose a framework's own configuration with the overrides of a launch; nothing of the framework runs.
 
 Arguments: ``module`` (which the launch starts; its ``@hydra.main`` says where the files lie), ``path`` and ``name`` (of
-the primary one, where the launch names another), ``overrides`` (name, with Hydra's sign before it, and value), ``open``
-(names of those whose values nobody can read)."""
+the primary one, where the launch names another), ``overrides`` as Hydra reads them, ``open`` (names of those whose
+values nobody can read)."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     file = _file(arguments["module"])
     folder, name = _primary(file, arguments["path"], arguments["name"])
     emit("package", {"name": "hydra-core", "version": hydra.__version__})
-    emit("taken", sorted(name for name, _ in arguments["overrides"]))
+    emit("taken", sorted(one.partition("=")[0] for one in arguments["overrides"]))
     emit("left_out", arguments["open"])
-    overrides = [one if one[:1] == "~" else f"{one}={_text(value)}" for one, value in arguments["overrides"]]
-    return [("as given", lambda: _composed(folder, name, overrides))]
+    return [("as given", lambda: _composed(folder, name, arguments["overrides"]))]
 
 
 def of_the_machine(error: BaseException) -> bool:
@@ -99,15 +97,3 @@ def _leaves(above: str, node: Any) -> list[tuple[str, Any]]:
         return [(above, node)] if isinstance(node, (bool, int, float, str, list)) else []
     inside = [_leaves(f"{above}.{name}" if above else str(name), value) for name, value in node.items()]
     return [leaf for leaves in inside for leaf in leaves]
-
-
-def _text(value: Any) -> str:
-    """A value as an override spells it."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(_text, value))}]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{_text(one)}" for name, one in value.items()) + "}"
-    # Backslashes are meant as they stand, but for those before a quote.
-    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), str(value)) + "'"
