@@ -101,6 +101,13 @@ def _sampled(
     return [_row(row, len(prompts[row["request"]])) for row in running.generate(asked)]
 
 
+def _judged_by(trainer: Trainer, prompts: Mapping[str, list[int]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows with what the trainer gives their tokens."""
+    for row in rows:
+        row["trainer"] = trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0]
+    return rows
+
+
 def _plain(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
@@ -116,9 +123,7 @@ def _plain(
         row["prefill"] = values[-len(row["token_ids"]) :]
     running.record("plain", rows)
     if trainer is not None:
-        for row in rows:
-            row["trainer"] = trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0]
-        running.record("plain", rows)
+        running.record("plain", _judged_by(trainer, prompts, rows))
     return rows
 
 
@@ -144,9 +149,7 @@ def _cached(
     beside = [known, *([another[: 2 * block]] if another is not None else [])]
     again["next turn"] = [*_turn(running, beside), *known[:8]]
     again["aborted before"] = [*_aborted(running), *known[:8]]
-    rows = _sampled(running, arguments, again)
-    for row in rows:
-        row["trainer"] = trainer.log_probabilities(again[row["request"]], row["token_ids"])[0]
+    rows = _judged_by(trainer, again, _sampled(running, arguments, again))
     running.record("cached", rows)
     return rows
 
@@ -221,12 +224,8 @@ def _steered(running: RunningEngine, trainer: Trainer | None) -> list[dict[str, 
     prompts = {f"steered {i}": running.prompt(SHORTEST + 8 * i, salt=40 + i) for i in range(HEATED_REQUESTS)}
     biased = dict.fromkeys(running.prompt(STEERED, salt=9), STEERING["logit_bias"])
     asked = {**STEERING, "logit_bias": biased}
-    given = {**asked, "temperature": 1.0, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
-    rows = []
-    for row in running.generate({name: (prompt, given) for name, prompt in prompts.items()}):
-        prompt = prompts[row["request"]]
-        told = trainer.log_probabilities(prompt, row["token_ids"])[0]
-        rows.append({**_row(row, len(prompt)), "trainer": told})
+    rows = _sampled(running, {"response": HEATED_TOKENS}, prompts, dict.fromkeys(prompts, asked))
+    rows = _judged_by(trainer, prompts, rows)
     running.record("steered", {"parameters": sorted(asked), "rows": rows})
     return rows
 
@@ -251,14 +250,8 @@ def _crowd(running: RunningEngine, trainer: Trainer | None) -> list[dict[str, An
         return []
     lengths = _lengths(max(min(CROWD_PROMPT, running.limit - CROWD_TOKENS), SHORTEST), CROWD)
     prompts = {f"crowd {i}": running.prompt(length, salt=140 + i) for i, length in enumerate(lengths)}
-    given = {"temperature": 1.0, "max_tokens": CROWD_TOKENS, "logprobs": 0, "ignore_eos": True}
-    rows = [
-        {
-            **_row(row, len(prompts[row["request"]])),
-            "trainer": trainer.log_probabilities(prompts[row["request"]], row["token_ids"])[0],
-        }
-        for row in running.generate({name: (prompt, given) for name, prompt in prompts.items()})
-    ]
+    rows = _sampled(running, {"response": CROWD_TOKENS}, prompts, {name: {"logprobs": 0} for name in prompts})
+    rows = _judged_by(trainer, prompts, rows)
     running.record("crowd", rows)
     return rows
 
