@@ -56,8 +56,10 @@ def refused_values(package: str, version: str, function: str, values: Mapping[st
     module, _, name = function.partition(":")
     reader = _Reader(values)
     for place in _places(package, version, module):
+        if place.function != name:
+            continue
         condition = joined(place.conditions)
-        fields = reader.fields(condition) if place.function == name else set()
+        fields = reader.fields(condition)
         if len(fields) == 1 and reader.holds(condition):
             yield Stated(fields.pop(), place.type, reader.filled(place.template), condition)
 
@@ -72,8 +74,10 @@ def refusal_in(
     reader = _Reader({key: one for key, one in values.items() if one is not None}, settings or "self")
     for place in _places(package, version, module, below=not settings):
         here = name in (place.function, "*") if settings else place.function.rpartition(".")[0] == name
+        if not here or not place.steady:
+            continue
         condition = joined(place.conditions)
-        reads = sorted(reader.fields(condition)) if here and place.steady and condition else []
+        reads = sorted(reader.fields(condition))
         if reads and reader.holds(condition):
             said = reader.filled(place.template)
             return Refusal(place.type, said, place.module, None, place.function, condition, tuple(reads))
