@@ -411,8 +411,9 @@ def last_ray_is_gone(case: Case) -> Iterator[Finding | Reach]:
                 if one.address
             ),
             *(
-                Fix(title="take away what it left, and start Ray", commands=("ray stop", "ray start --head"))
-                for _ in range(not node.ray)
+                ()
+                if node.ray
+                else (Fix(title="take away what it left, and start Ray", commands=("ray stop", "ray start --head")),)
             ),
             Fix.safe("or have the run start one of its own", {f"env.{_RAY}": "local"}),
         ),

@@ -315,7 +315,7 @@ def test_compiled_code_carries_the_traceback_of_what_it_called_back() -> None:
 # rich wraps what is wider than the terminal wherever that is.
 BOXED = """\
 ╭───────────── Traceback (most recent call last) ─────────────╮
-│ /root/chat/training/step3/main.py:518 in <module>           │
+│ /data/chat/training/step3/main.py:518 in <module>           │
 │                                                             │
 │   517 if __name__ == "__main__":                            │
 │ ❱ 518 │   main()                                            │
@@ -333,7 +333,7 @@ RuntimeError: The size of tensor a (5120) must match the size of tensor b (20480
 def test_a_box_of_rich_is_a_traceback() -> None:
     found = read(BOXED)
     assert found.frames == (
-        Frame("/root/chat/training/step3/main.py", 518, "<module>", "main()"),
+        Frame("/data/chat/training/step3/main.py", 518, "<module>", "main()"),
         Frame(
             "/usr/local/lib/python3.10/site-packages/deepspeed/runtime/hybrid_engine.py",
             207,
@@ -354,14 +354,14 @@ def test_boxes_of_rich_that_grew_from_each_other() -> None:
 # With the source around the line that raised, and with the variables.
 SHOWN = """\
 ╭───────────── Traceback (most recent call last) ─────────────╮
-│ /root/rl/reward.py:5 in reward                              │
+│ /data/rl/reward.py:5 in reward                              │
 │                                                             │
 │   3 │   except Exception:  # CUDA out of memory.            │
 │   4 │   │   last = "CUDA out of memory."                    │
 │ ❱ 5 │   return completions["answer"]                        │
 │                                                             │
 │ ╭──────────────────── locals ────────────────────╮          │
-│ │ file = '/root/rl/judge.py:7 in judge'          │          │
+│ │ file = '/data/rl/judge.py:7 in judge'          │          │
 │ │ last = 'CUDA out of memory.'                   │          │
 │ ╰────────────────────────────────────────────────╯          │
 ╰─────────────────────────────────────────────────────────────╯
@@ -373,7 +373,7 @@ KeyError: 'answer'
 def test_what_a_box_shows_beside_the_line_that_raised_is_not_said(indent: str) -> None:
     text = "".join(f"{indent}{line}\n" for line in SHOWN.splitlines())
     found = read(text)
-    assert found.frames == (Frame("/root/rl/reward.py", 5, "reward", 'return completions["answer"]'),)
+    assert found.frames == (Frame("/data/rl/reward.py", 5, "reward", 'return completions["answer"]'),)
     assert (found.type, found.message) == ("KeyError", "'answer'")
     assert [finding.code for finding in triage_text(f"[2026-03-02 10:00:01] start\n{text}").findings] == ["RLD902"]
 
