@@ -56,7 +56,7 @@ def machine_evidence(case: Case) -> tuple[Evidence, ...]:
     if count is None or gpus is None:
         return ()
     text, line = f"{count} x {gpus.devices[0].name} on the node", case.fact_lines.get("gpus.devices")
-    return (Evidence(text=text, source=line.file if line else "gpus", line=line.line if line else None),)
+    return (Evidence(text=text, source=line.source if line else "gpus", line=line.line if line else None),)
 
 
 def visible(case: Case, plan: RolloutPlan) -> Visible | None:

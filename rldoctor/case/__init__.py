@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rldoctor import reads
+from rldoctor.model import Evidence
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.records import dataclass
 from rldoctor.redact.marks import has_mark
@@ -41,15 +42,6 @@ class Unknown:
 
     reason: str
     how: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FactLine:
-    """Which line of a log told a fact, and what it tells, for people: ``driver 535.104.05``."""
-
-    text: str
-    file: str
-    line: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +337,7 @@ class Case:
     observations: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, Unknown] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    fact_lines: dict[str, FactLine] = field(default_factory=dict)
+    fact_lines: dict[str, Evidence] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None

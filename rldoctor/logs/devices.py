@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rldoctor.case import FactLine, Gpu, Gpus
+from rldoctor.case import Gpu, Gpus
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
+from rldoctor.model import Evidence
 
 _NAME, _COUNT, _GIB, _MIB, _DRIVER, _CUDA, _CUDA_NUMBER = (
     f"gpus.{what}" for what in ("name", "count", "gib", "mib", "driver", "cuda", "cuda number")
@@ -70,7 +71,7 @@ def devices(pieces: Sequence[Slice]) -> Gpus | None:
     return Gpus(vendor="nvidia", devices=found, driver=driver, cuda=cuda) if found or driver or cuda else None
 
 
-def device_lines(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, FactLine]]:
+def device_lines(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, Evidence]]:
     """The first line of each fact in ``found``, by the fact's dotted name."""
     names = [term for term in TERMS if term == _NAME or term.startswith(_ROW)]
     facts = (
@@ -80,7 +81,7 @@ def device_lines(pieces: Sequence[Slice], found: Gpus) -> Iterator[tuple[str, Fa
     )
     for fact, text, terms in facts:
         lines = (
-            FactLine(text=text, file=piece.record.name, line=number)
+            Evidence(text=text, source=piece.record.name, line=number)
             for piece in pieces
             for number, what, _ in piece.record.devices
             if text and number in piece and what in terms

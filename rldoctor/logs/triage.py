@@ -28,7 +28,7 @@ from rldoctor.logs.record import FileRecord
 from rldoctor.logs.runs import Slice, slices
 from rldoctor.logs.sources import Source, TextSource, sources_of
 from rldoctor.logs.table import Table
-from rldoctor.model import Evidence, Report
+from rldoctor.model import Report
 
 if TYPE_CHECKING:
     from rldoctor.logs.novelty import Compared
@@ -200,8 +200,7 @@ def _one_run(
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
     incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
-    facts = tuple(Evidence(text=fact.text, source=fact.file, line=fact.line) for fact in known.fact_lines.values())
-    incident = replace(incident, dated=spans(logged.dated), facts=facts)
+    incident = replace(incident, dated=spans(logged.dated), facts=tuple(known.fact_lines.values()))
     notes = tuple(said(logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known
 
