@@ -105,11 +105,16 @@ def fork_for(alternatives: list[str]) -> str:
             print(f"fork {name}", flush=True)
             return name
         os.close(write)
+        records: dict[str, Any] = {}
+        end = None
         with os.fdopen(read) as lines:
-            said = [json.loads(line) for line in lines if line.endswith("\n")]
+            # What a record replaces goes at once: this process counts as the fork's own where memory is measured.
+            for one in map(json.loads, (line for line in lines if line.endswith("\n"))):
+                if "name" in one:
+                    records[one["name"]] = one["value"]
+                else:
+                    end = end or one
         _, status = os.waitpid(child, 0)
-        records = {one["name"]: one["value"] for one in said if "name" in one}
-        end = next((one for one in said if "end" in one), None)
         exit_code = os.waitstatus_to_exitcode(status)
         report.emit(name, {"records": records, "end": end, "exit_code": exit_code, "seconds": report.elapsed()})
     raise PlayedError
