@@ -136,7 +136,12 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
         return
     table, at = read
     asked: dict[str, list[tuple[tuple[str, ...], str, str]]] = {key: [] for key in given}
+    heard: set[str] = set()
     for (module, function, _, _, conditions), positions in table.rows():
+        if set(at) <= set(positions):
+            heard.update(
+                key for key in given for one in conditions if key not in heard and _names(one, key, given[key])
+            )
         # Where more has to hold, other texts may be taken before.
         last = conditions[-1] if conditions and conditions[0] != CUT else ""
         if not last or _handles(last):
@@ -148,7 +153,7 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     for key, places in asked.items():
         value = given[key]
         likeness = {text: SequenceMatcher(None, text, value).ratio() for texts, _, _ in places for text in texts}
-        if value in likeness or max(likeness.values(), default=0) < _ALIKE:
+        if key in heard or max(likeness.values(), default=0) < _ALIKE:
             continue
         # Of several that judge options of one name it is the one that has what was meant; of those the package's own
         # before what lies deeper, such as its experiments.
@@ -175,6 +180,18 @@ def _compared_with(condition: str) -> tuple[str, tuple[str, ...]]:
     parts = listed.elts if isinstance(listed, ast.Tuple | ast.List | ast.Set) else []
     texts = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
     return (ast.unparse(node.left), texts) if texts and len(texts) == len(parts) else ("", ())
+
+
+def _names(condition: str, key: str, text: str) -> bool:
+    """Whether a condition compares the option with this very text, on whichever way to a refusal it stands."""
+    if text not in condition or key.rpartition(".")[2] not in condition or condition == CUT or _handles(condition):
+        return False
+    for node in ast.walk(ast.parse(condition, mode="eval")):
+        if isinstance(node, ast.Compare) and _is(ast.unparse(node.left), key):
+            said = (part for listed in node.comparators for part in ast.walk(listed))
+            if any(isinstance(part, ast.Constant) and part.value == text for part in said):
+                return True
+    return False
 
 
 def _is(subject: str, key: str) -> bool:

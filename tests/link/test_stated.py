@@ -129,6 +129,16 @@ def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
     assert [one.known[0] for one in unheard_texts("trl", "0.24.0", {"loss_type": "gspo"})] == ["grpo"]
 
 
+def test_a_text_that_another_function_takes_is_no_unheard_one() -> None:
+    # Two loaders judge options of this name. What one refuses has more cases than the table keeps; a branch has them.
+    heard = {
+        name: list(unheard_texts("nemo-rl", "0.5.0", {"data.dataset_name": name})) for name in ("DeepScaler", "squad")
+    }
+    assert heard == {"DeepScaler": [], "squad": []}
+    (unheard,) = unheard_texts("nemo-rl", "0.5.0", {"data.dataset_name": "HelpSteer"})
+    assert unheard.known[0] == "HelpSteer3"
+
+
 def test_what_no_condition_compares_is_heard_of() -> None:
     # A message without a condition, and one of a handler (`except re.error`).
     assert list(unheard_texts("roll", "0.1.0", {"envs.": "sokoban"})) == []
