@@ -8,17 +8,64 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from rldoctor.frameworks import frameworks
+from rldoctor.records import dataclass
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables.messages import Table
+from rldoctor.tables.messages import CHANGED, CUT, Table
 
+
+@dataclass(frozen=True)
+class Library:
+    """What engines and trainers are made of: nobody's launch is held against what it refuses. ``since`` is the oldest
+    release that is read; ``but`` finds the modules that do other work, are compiled, or are one for each architecture:
+    they say the same of their inputs, and are most of a package."""
+
+    since: str
+    but: str = r"(?!)"
+
+
+LIBRARIES = {
+    **{package: Library(since) for package, since in OLDEST.items()},
+    "transformers": Library(OLDEST["transformers"], r"^transformers/models/(?!auto/)"),
+    "deepspeed": Library("0.14.0"),
+    "ray": Library(
+        "2.30.0",
+        r"^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/"
+        r"|^ray/.*(?:thirdparty_files|generated)/",
+    ),
+    "sglang": Library(
+        "0.4.1",
+        r"^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test|kernels)(?:/|\.)"
+        r"|^sglang/srt/(?:models|multimodal|configs|function_call|hardware_backend|dllm|layers)/",
+    ),
+    "megatron-core": Library("0.8.0"),
+    "torch": Library(
+        "2.4.0",
+        r"^torch/(?:_refs|_decomp|_prims|_numpy|_vendor|_lazy|_export|_strobelight|_awaits|_inductor|_higher_order_ops"
+        r"|_meta_registrations|onnx|ao|export|jit|package|quantization|testing|distributions|special|signal|masked|mtia"
+        r"|xpu|fx/passes|_dynamo/(?:variables|backends|repro|polyfills)|backends/(?:xnnpack|_coreml|_nnapi)"
+        r"|utils/(?:hipify|viz|tensorboard|benchmark|bottleneck|model_dump|data/datapipes)"
+        r"|distributed/(?:rpc|_tools|pipelining|nn))(?:/|\.)",
+    ),
+    "datasets": Library("2.18.0", r"/(?:commands|io|formatting/(?:jax|tf)\w*)/"),
+    "huggingface-hub": Library("0.23.0", r"^huggingface_hub/(?:cli|commands|inference|_jobs\w*|_space\w*)(?:/|\.)"),
+    "tensordict": Library("0.5.0", r"/(?:nn|prototype)/"),
+    "omegaconf": Library("2.1.0"),
+    "hydra-core": Library("1.2.0"),
+    "wandb": Library(
+        "0.17.0",
+        r"^wandb/(?!__init__|errors/|sdk/(?:wandb_(?:init|run|login|settings|setup)|lib/|mailbox|backend/|artifacts/artifact\.))",
+    ),
+    "triton": Library("3.0.0", r"/(?:backends/amd|tools|profiler|experimental|_utils|_C|language/extra)/"),
+    "bitsandbytes": Library("0.43.0"),
+    "flash-attn": Library("2.5.0", r"^flash_attn/(?:cute|flash_attn_triton_amd)/"),
+    "torchdata": Library("0.8.0", r"^torchdata/(?!stateful_dataloader)"),
+    "safetensors": Library("0.4.0"),
+    "tokenizers": Library("0.19.0"),
+}
 SINCE = {
-    **OLDEST,
-    "deepspeed": "0.14.0",
-    "ray": "2.30.0",
-    "sglang": "0.4.1",
-    "megatron-core": "0.8.0",
+    **{package: library.since for package, library in LIBRARIES.items()},
     # Of a repository's, what its framework refuses is asked for. A fork's modules have its parent's names.
     **{
         package.name: package.since
@@ -28,16 +75,12 @@ SINCE = {
     },
 }
 COVERED = tuple(SINCE)
-# One module for each architecture: they say the same of their inputs, and are most of the package. Ray's libraries for
-# other work, what SGLang has beside its server, and what a protocol's compiler wrote.
-_LEFT_OUT = re.compile(
-    r"^transformers/models/(?!auto/)|^ray/(?:rllib|serve|tune|data|train|air|workflow|dashboard|cloudpickle)/"
-    r"|^ray/.*(?:thirdparty_files|generated)/|_pb2(?:_grpc)?\.py$"
-    r"|^sglang/(?:lang|eval|bench\w*|profiler|multimodal_gen|jit_kernel|cli|test|kernels)(?:/|\.)"
-    r"|^sglang/srt/(?:models|multimodal|configs|function_call|hardware_backend|dllm|layers)/"
-)
-# Of kernels and architectures, an assertion without words says less than the line that a traceback shows.
-_KERNELS = re.compile(r"^vllm/(?:model_executor/(?:models|layers)|attention|v1/attention|kernels)/")
+_GENERATED = r"_pb2(?:_grpc)?\.py$"  # what a protocol's compiler wrote
+# What a launch sets is held against the conditions of these before it starts.
+_READS_VALUES = re.compile(r"conf|arg|param|plugin|dataclass|valid")
+# An assertion without words says less than the line that a traceback shows, but in an engine's own loop, which changes
+# from release to release.
+_LOOP = re.compile(r"^vllm\.(?:v1\.)?(?:core|engine|worker|executor|sample|spec_decode)\b|^ray\.")
 
 Row = tuple[str, str, str, str, tuple[str, ...]]
 
@@ -51,22 +94,19 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     known = table.releases if table is not None else []
     rows: dict[Row, set[str]] = defaultdict(set, with_releases(known, table.rows()) if table is not None else {})
     kept: dict[bytes, list[Message]] = {}
+    left_out = re.compile(rf"{_GENERATED}|{LIBRARIES[package].but}" if package in LIBRARIES else _GENERATED)
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0
-        for path, text in modules(release.open(), top(package)):
-            if _LEFT_OUT.search(path):
-                continue
+        for path, text in modules(release.open(), top(package), but=left_out):
             digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
             if digest not in kept:
                 kept[digest] = list(messages(text))
             for found in kept[digest]:
-                if found.type == "AssertionError" and not found.template and _KERNELS.match(path):
-                    continue
-                count += 1
-                rows[module_name(path), found.function, found.type, found.template, found.conditions].add(
-                    release.version
-                )
+                row = _row(package, module_name(path), found)
+                if row is not None:
+                    count += 1
+                    rows[row].add(release.version)
         say(f"{package} {release.version}: {count} messages")
     # A newer patch of a minor release takes the place of the one that was read before.
     releases = sorted((release.version for release in chosen), key=order)
@@ -74,15 +114,26 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     return news([release.version for release in fresh])
 
 
+def _row(package: str, module: str, found: Message) -> Row | None:
+    """What the table keeps of a message: of a library beside what reads a launch's values the innermost condition
+    alone, and nothing of what says no more than the line that a traceback shows."""
+    conditions = found.conditions
+    if package in LIBRARIES and not _READS_VALUES.search(module):
+        if not found.template and not (found.type == "AssertionError" and _LOOP.search(module)):
+            return None
+        told = [condition for condition in conditions if condition not in (CUT, CHANGED)]
+        if len(told) > 1:
+            conditions = (CUT, told[-1])
+    return module, found.function, found.type, found.template, conditions
+
+
 def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, object]:
-    """The table's content: by module and function ``[type, template, numbers of conditions, first, last, ...]``, the
-    releases by position."""
-    numbers: dict[str, int] = {}
+    """The table's content: by module and function ``[type, template, conditions, first, last, ...]``, the releases by
+    position."""
     found: dict[str, dict[str, list[list[object]]]] = {}
     for (module, function, type_, template, conditions), versions in sorted(rows.items()):
         there = [position for position, release in enumerate(releases) if release in versions]
         if there:
             spans = [p for p in there for edge in (p - 1, p + 1) if edge not in there]
-            said = [numbers.setdefault(condition, len(numbers)) for condition in conditions]
-            found.setdefault(module, {}).setdefault(function, []).append([type_, template, said, *spans])
-    return {"releases": releases, "conditions": list(numbers), "modules": found}
+            found.setdefault(module, {}).setdefault(function, []).append([type_, template, list(conditions), *spans])
+    return {"releases": releases, "modules": found}

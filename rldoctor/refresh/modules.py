@@ -21,7 +21,10 @@ EVERY = frozenset(
         *(package.name for package in packages() if package.symbols or not package.published),
     }
 )
-_TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {"megatron-core": "megatron"}
+_TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {
+    "megatron-core": "megatron",
+    "hydra-core": "hydra",
+}
 # What nobody imports from outside.
 _INNER = re.compile(r"(?:^|/)(?:tests?|test_utils|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
 

@@ -59,7 +59,6 @@ class Table(PackedTable):
 
     def __init__(self, package: str, content: Mapping[str, Any]) -> None:
         super().__init__(package, content)
-        self._conditions: list[str] = content["conditions"]
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
 
     def within(self, module: str, below: bool = False) -> Iterator[Place]:
@@ -113,20 +112,18 @@ class Table(PackedTable):
         for module, functions in self._modules.items():
             for function, rows in functions.items():
                 for type_, template, conditions, *spans in rows:
-                    said = tuple(self._conditions[number] for number in conditions)
-                    yield (module, function, type_, template, said), positions(spans)
+                    yield (module, function, type_, template, tuple(conditions)), positions(spans)
 
     def _place(self, module: str, function: str, row: list[Any]) -> Place:
-        type_, template, numbers, *spans = row
-        conditions = tuple(self._conditions[number] for number in numbers)
-        mark = conditions[0] if conditions[:1] in ((CUT,), (CHANGED,)) else ""
+        type_, template, conditions, *spans = row
+        mark = conditions[0] if conditions[:1] in ([CUT], [CHANGED]) else ""
         return Place(
             self.package,
             module,
             function,
             type_,
             template,
-            conditions[bool(mark) :],
+            tuple(conditions[bool(mark) :]),
             tuple((self.releases[first], self.releases[last]) for first, last in stretches(spans)),
             mark != CUT,
             mark not in (CUT, CHANGED),
