@@ -324,6 +324,7 @@ check.signature(
     "The node was low on resource: ephemeral-storage",
     "ephemeral local storage usage exceeds the total limit",
     "ephemeral-storage usage exceeds",
+    "exceeded its local ephemeral storage limit",
     says="Kubernetes evicted the pod: its local disk is used up",
     fixes=(
         Fix(

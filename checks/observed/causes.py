@@ -60,7 +60,16 @@ _BROKEN = "|".join(
             "replaced",
             "exited",
         ),
-        *("no longer exists", "removed", "fenced", "tainted", "marked for replacement", r"recycl\w*", r"disappear\w*"),
+        *(
+            "no longer exists",
+            "does not exist",
+            "removed",
+            "fenced",
+            "tainted",
+            "marked for replacement",
+            r"recycl\w*",
+            r"disappear\w*",
+        ),
         *("reset", "shut ?down", "shutting down", r"power\w* (?:off|down)", "stopped"),
     )
 )
@@ -84,8 +93,10 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
     (
         Why.PLACE,
         (
-            *("pods ?ready time ?out", r"(?<!by )no (?:resources?|capacity)", "insufficient (?:capacity|resources)"),
+            *("pods ?ready time ?out", r"(?<!by )no (?:resources?|capacity)"),
+            "insufficient (?:amount of )?(?:capacity|resources?)",
             *("(?:resource|service) limit", "capacity error", "resources are insufficient", "unable to provision"),
+            "waiting (?:instance|runner) limit",
             *("gang unschedulable", r"exceed\w* (?:the )?(?:\w+ )?quota limits?"),
         ),
     ),
@@ -96,14 +107,23 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
             *("image pull", "pull access denied", "manifest unknown"),
         ),
     ),
-    (Why.START, (r"(?:unexpected admission|prolog(?: launch)?|launch) (?:error|fail\w*)",)),
+    (
+        Why.START,
+        (
+            r"(?:unexpected admission|prolog(?: launch)?|launch|creating container) (?:error|fail\w*)",
+            *("failed to start", "too many failed attempts"),
+        ),
+    ),
     (
         Why.MEMORY,
         (
             # Of CUDA there is an OutOfMemoryError.
             *("oom", r"(?<!cuda )(?<!gpu )out of (?:\w+ )?mem(?:ory)?(?! error)", "out of me"),
-            *("mem(?:ory)? ?(?:usage|limits?|pressure|hard limit)", r"(?:more|much|low on) (?:\w+ )?memory"),
-            *("(?:physical|virtual|host|resident|low) memory", "[sh][ _](?:rss|vmem)"),
+            *(
+                "mem(?:ory)? ?(?:usage|limits?|(?:resource )?pressure|hard limit)",
+                r"(?:more|much|low on) (?:\w+ )?memory",
+            ),
+            *("(?:physical|virtual|host|resident|low) memory", "[sh][ _](?:rss|vmem)", "resource v?mem"),
         ),
     ),
     (
@@ -122,7 +142,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
                 "quotas?",
                 "credits?",
                 "balance",
-                "(?<!time )budget",
+                "(?<!time )(?<!retry )(?<!recovery )budget",
                 "billing",
                 "payment",
                 "funds",
@@ -155,7 +175,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
         (
             *(
                 "time ?-?outs?",
-                "timed ?-?out",
+                "timed ?-?out(?! waiting)",
                 "deadline",
                 "wall ?-?(?:clock ?)?time",
                 "expire[sd]?",
@@ -198,18 +218,50 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
     (Why.PREEMPTED, (r"evict\w*", "(?<!kernel )interrupt(?:ed|ion)")),
     (
         Why.AGAIN,
-        ("max(?:imum)? (?:number of )?(?:restarts|retries)", "(?:backoff|retry|restart|requeuing) limit"),
+        (
+            r"max(?:imum)? (?:number of )?(?:[\w-]+ )?(?:restarts?|retries)",
+            "(?:backoff|retry|restart|requeuing) limit",
+            "(?:retry|recovery) budget",
+        ),
     ),
-    (Why.FAILED, (r"(?:\A)(?:(?:mpi|py|torch|tf|ray|train|jax) )*(?:job |task |pod )?failed\Z",)),
+    (
+        Why.FAILED,
+        (
+            r"(?:\A)(?:(?:mpi|py|torch|tf|ray|train|jax) )*(?:job |task |pod )?failed\Z",
+            r"(?:exited|terminated) with (?:an? )?(?:error|(?:exit )?code [1-9])",
+            "essential container in task exited",
+        ),
+    ),
     (
         Why.ASKED,
         (
-            *(r"cancel\w*", "stopped", "stopping", "revoked", "aborted", "deleted", "removed", "suspended", "user"),
-            *(r"admin\w*", "operator", "owner", "idle", r"signal (?:1|2|9|15)", "sig(?:hup|int|kill|term)"),
+            *(
+                r"cancel\w*",
+                "stopped",
+                "stopping",
+                "deactivated",
+                "revoked",
+                "aborted",
+                "deleted",
+                "removed",
+                "suspended",
+                "user",
+            ),
+            *(
+                r"(?:terminated|ended) (?:by|due to)",
+                r"admin\w*",
+                "operator",
+                "owner",
+                "idle",
+                r"signal (?:1|2|9|15)",
+                "sig(?:hup|int|kill|term)",
+            ),
         ),
     ),
 )
 _TABLE = tuple((why, re.compile(rf"(?<![\w.])(?:{'|'.join(words)})(?!\w)")) for why, words in _CAUSES)
+# "evicted due to the stopped queue", "killed because its lease expired"
+_REASON = re.compile(r"\b(?:due to|because(?: of)?) ")
 _RUN_TOGETHER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 
 
@@ -219,5 +271,11 @@ def spelled(text: str) -> str:
 
 
 def cause(words: str) -> Why | None:
-    """Why something ended, as far as these words (:func:`spelled`) tell."""
+    """Why something ended, as far as these words (:func:`spelled`) tell: where they name a reason it is that."""
+    reason = _REASON.search(words)
+    told = None if reason is None else _known(words[reason.end() :])
+    return told or _known(words)
+
+
+def _known(words: str) -> Why | None:
     return next((why for why, known in _TABLE if known.search(words)), None)

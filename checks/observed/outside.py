@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rldoctor.api.logs import is_signed
+from rldoctor.api.logs import is_event, is_signed, unsigned
 
 from .causes import MACHINES, SOMEBODY, Why, cause, spelled
 
@@ -103,6 +103,7 @@ _PLAIN = re.compile(
     rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_OF_OTHERS}(?:{_NAME})?|run|train(?:er|ing)|process|python|main) )?(?:has )?"
     r"received (?:a )?(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
+    rf"|{_OF_OTHERS} sent signal sig"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"
 )
@@ -133,14 +134,16 @@ _OF_THE_RUN = re.compile(
 # Lines in which a subject and a verb tell of no end.
 _OTHERWISE = re.compile(
     # Advice, a policy, what may come, who asks.
-    r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|never|false|simulat\w+|echo)(?![\w-])"
+    r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|false|simulat\w+|echo"
+    r"|never(?! started))(?![\w-])"
     r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
     # Nodes that nobody uses.
-    r"|\bidle termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|\bnodes?\b(?: \S+)? (?:is|was) idle\b"
+    r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|\bnodes?\b(?: \S+)? (?:is|was) idle\b"
     r"|\bscal\w+ (?:down|in|to)\b"
     # Nothing that went wrong, or nothing of several.
-    r"|\b(?:normally|cleanly|to spare)\b|\b(?:code|status)[ =:]*0\b|\bchecks? (?:is |are |was )?ok\b"
+    r"|\b(?:ignor(?:es|ing)|tolerant of|alarm)\b|^job terminated\.$|\b(?:normally|cleanly|to spare)\b"
+    r"|\b(?:code|status)[ =:]*0\b|\bchecks? (?:is |are |was )?ok\b"
     r"|(?<![\w./\"-])0 \w|\w: (?:0|none)\b|\(\d+ of \d+\)"
     # What goes on, and what was long ago.
     r"|\b(?<!be )(?<!auto-)(?:resuming|resumed|earlier (?:attempt|run|job)|reconnect(?:ed|ing)|restor(?:ing|ed)"
@@ -164,6 +167,8 @@ _OTHERWISE = re.compile(
 _PAST = ("reached", "exceeded", "failed", "down", "evicted", "pre ?empted", "reclaimed")
 _DENIED = re.compile(
     rf"(?:\b(?:not|never)|n't) (?:(?:be|been|even|ever|yet|go|get) )*(?:{'|'.join((*_ENDED, *_PAST))})(?!\w)"
+    r"|\bfail(?:ed|s|ure)? to (?:be )?(?:kill|terminat|stop|cancel|evict|pre ?empt|abort|remov|delet)"
+    r"|\bnot (?:kill|end|terminat|stopp?|cancell?|evict|abort|remov|delet)ing\b"
     r"|\b(?:is|was) not (?:an?|the) |\bnone (?:of \S+ (?:\S+ )?)?(?:was|were|is|are|has|failed)\b"
     rf"|\bno (?:\w+ )?(?:{_JOB}|oom|errors?|xids?|process(?:es)?|limit|time ?-?out)\b|\b(?:nobody|no one)\b"
 )
@@ -183,12 +188,12 @@ def is_of_a_tool(line: str) -> bool:
 @lru_cache(maxsize=256)
 def ended(line: str) -> Why | None:
     """Why, as a line that others wrote tells, a run was ended; None where it tells of no end."""
-    line = line[:_LONGEST]
-    if any(other.search(line) for other in (_OTHERWISE, _OF_A_TOOL, _OF_THE_RUN)):
+    said = unsigned(line[:_LONGEST])
+    if any(other.search(said) for other in (_OTHERWISE, _OF_A_TOOL, _OF_THE_RUN)):
         return None
-    words = spelled(line).strip()
-    begun = is_signed(line) or _LEADS.match(words) is not None
-    if _COLUMNS.search(line) and not begun:
+    words = spelled(said).strip()
+    begun = (is_signed(line) and not is_event(line)) or _LEADS.match(words) is not None
+    if _COLUMNS.search(said) and not begun:
         sentence = _LAST_COLUMN.search(words)
         if sentence is None:
             return None

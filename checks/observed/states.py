@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from rldoctor.api import Case, LogEvent
+from rldoctor.api.logs import unsigned
 
 from .causes import Why, cause, spelled
 from .endings import cut_short
@@ -22,7 +23,7 @@ FORMS = (
     *("reason: ", "Reason: ", 'reason":', "Reason'", 'Reason"', "reason=", "Reason=", "Error Code", "errorCode"),
     *("error_code", "JobState", "job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: "),
     *("Normal  ", "Warning  ", "Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed ("),
-    *('"EventType"', " (ip: "),
+    *('"EventType"', " (ip: ", "_reason", "statusReason", "stoppedReason"),
 )
 
 
@@ -33,6 +34,11 @@ _WHOSE = r"(?i:(?:\w+[_ -])?(?:job|task|trial|deployment|termination|stopped|fai
 _FIELD = re.compile(
     rf"(?:^|[\s,;{{\[(\"'|]){_WHOSE}{_KEY}(?:[\"']?\s{{0,20}}[:=]\s{{0,40}}[\"']?| )(?!DEADLINE_E)"
     r"(?P<state>[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+|[A-Z]{2,}[a-z]\w+|[A-Z]+(?:_[A-Z]+)+)\b"
+)
+# Why something was stopped is told in a field of that name, be it a word in small letters or a sentence.
+_REASON = re.compile(
+    r"(?i:\b(?:status|stop(?:ped)?|terminat(?:ion|ed)|failure)[_ ]?reason)[\"']?\s{0,20}[:=]\s{0,40}[\"']?"
+    r"(?P<state>\w[^\"'\n]{2,200})"
 )
 # One word alone is a state of many things: here it is a job's.
 _STATE = re.compile(
@@ -65,13 +71,19 @@ _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
     r"|mpi|py|torch|tf|ray|train|jax|check|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
     r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
-    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready"
+    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready|never"
     r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
     r"|passed|restarts?|backoff|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ures?)?|error"
     r"|lost|unreachable|boot|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted"
-    r"|deleted|deletion|requeued|resources?|insufficient|capacity|expired|maintenance|state|status)(?: |$))+"
+    r"|deleted|deletion|deactivated|requeued|resources?|insufficient|capacity|expired|maintenance|state"
+    r"|status)(?: |$))+"
 )
 
+# A pod's record gives this for a reason whatever it was evicted for: that stands in its message.
+_BARE, _MESSAGE = re.compile(r"\b[Rr]eason[\"']?:\s*[\"']?Evicted\b"), re.compile(r"\s*[\"']?[Mm]essage[\"']?:\s")
+_BARE_EVENT = re.compile(r"^\s*Warning\s+Evicted\s")
+# What a scheduler says of a job that it had taken off its machine for a while.
+_WENT_ON = re.compile(r"\b[Jj]ob (?:was |has been |is )?(?:reconnected|unsuspended|resumed|released|recovered)\b")
 # What a service's client raises of the job that it waited for.
 _RECORDED = r"(?:\w{0,12}job|ray job|jobset|podgroup|workload|trial|experiment|allocation)"
 _RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b|\bfailed\b.{{0,80}}\b{_RECORDED}\b", re.IGNORECASE)
@@ -83,8 +95,12 @@ def _named(line: str) -> frozenset[Why]:
     """What the reasons say that a line names."""
     found = (one for form in (_FIELD, _STATE, _EVENT, _ROW, _POD) for one in form.finditer(line, 0, 1000))
     names = (next(value for key, value in one.groupdict().items() if value and key != "job") for one in found)
-    reasons = [spelled(name) for name in names]
-    return frozenset(why for reason in reasons if _WORDS.fullmatch(reason) and (why := cause(reason)) is not None)
+    if _BARE_EVENT.search(line) and cause(message := spelled(unsigned(line))) is not None:
+        reasons = [message]
+    else:
+        reasons = [reason for name in names if _WORDS.fullmatch(reason := spelled(name))]
+    reasons += [spelled(one["state"]) for one in _REASON.finditer(line, 0, 1000)]
+    return frozenset(why for reason in reasons if (why := cause(reason)) is not None)
 
 
 def _of_a_job(event: LogEvent) -> bool:
@@ -106,6 +122,11 @@ def one_of_several(event: LogEvent) -> bool:
     return False
 
 
+def alone(event: LogEvent) -> bool:
+    """Whether no line beside it names another reason: a state that says nothing but that a job failed has one."""
+    return not any(_named(line) - {Why.FAILED} for line in (*event.before, *event.after))
+
+
 def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
     """For ``when=`` of a signature: whether a line says that this ended a job that was sound until then."""
 
@@ -121,6 +142,9 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
             return False
         if not (told and _of_a_job(event)):
             return False
-        return not one_of_several(event) and cut_short(case, event)
+        if _BARE.search(event.line) and any(_MESSAGE.match(line) for line in (*event.before[-3:], *event.after[:3])):
+            return False
+        went_on = any(_WENT_ON.search(line) for line in event.after)
+        return not (went_on or one_of_several(event)) and cut_short(case, event)
 
     return condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.logs.nothing import was_none
-from rldoctor.logs.services import is_signed
+from rldoctor.logs.services import is_event, is_signed, unsigned
 from rldoctor.model import Incident
 
 __all__ = [
@@ -14,9 +14,11 @@ __all__ = [
     "Incident",
     "LoggedException",
     "Origin",
+    "is_event",
     "is_installed",
     "is_signed",
     "is_users",
     "package_of",
+    "unsigned",
     "was_none",
 ]

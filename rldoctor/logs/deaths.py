@@ -165,8 +165,8 @@ DEATHS: tuple[Death, ...] = (
       for name, number in SIGNALS.items()),
     *(_death(f"code=killed, status={int(number)}/", r".{0,120}\bMain process exited, code=killed, status=", name, True)
       for name, number in SIGNALS.items()),
-    *(_death(f"Exit_status = {256 + int(number)}", r"\s*Exit_status = \d+$", name, True)
-      for name, number in SIGNALS.items()),
+    *(_death(f"Exit_status{gap}={gap}{256 + int(number)}", r"\s*Exit_status ?= ?\d+$", name, True)
+      for name, number in SIGNALS.items() for gap in ("", " ")),
     # Whoever tells it of whichever child.
     *(_death(f"code {code}", _CHILD, name, True, any_child=True) for code, name in _CODES.items()),
     *(_death(f"{word} {int(number)}", _BY_SIGNAL + rf"{int(number)}\b(?!\.\d)", name, True, any_child=True)

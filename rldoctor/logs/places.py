@@ -103,7 +103,9 @@ PLACES: tuple[Reveal, ...] = (
 )
 # What stands for a node's name: a word with letters and digits, or of several parts.
 _NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
-_OF_A_MACHINE = r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s)?"
+_OF_A_MACHINE = (
+    r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
+)
 # What else something happens on: rank-0, epoch-3, cuda-12.4, A100-SXM4-80GB.
 _NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie|\d+gb))"
 # Where a line that tells of an end names the node, and the attempt: what says most comes first.

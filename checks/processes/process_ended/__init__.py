@@ -49,7 +49,7 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A process that Ray watched is gone."""
     name = event.search(r"class_name: (\S+)")
     detail = event.search(r"Worker exit detail: ([^\n]{1,160}?)(?:\.\s|$)")
-    lost = event.search(r"the actor's node was (?:terminated (?:un)?expectedly|preempted): ([^\n]{1,160})")
+    lost = event.search(r"the actor's node was ((?:terminated (?:un)?expectedly|preempted): [^\n]{1,160})")
     pid = event.search(r"\b(?:Worker PID|pid): (\d+)")
     address = event.search(r"\b(?:Worker IP address|ip): ([\d.]*\d)")
     where = f" (pid {pid[1]}{f' on {address[1]}' if address else ''})" if pid else ""

@@ -314,6 +314,31 @@ check.signature(
     silent=True,
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
 )
+check.signature(
+    "FailedScheduling",
+    "NotTriggerScaleUp",
+    pattern=r"(?P<why>pod group is not ready, [^\n]{3,160}|pod didn't trigger scale-up[^\n]{3,160})",
+    when=pod_never_was("Scheduled", "Started"),
+    says="the cluster has no place for the pods and gets no further node: {why}",
+    fixes=(
+        Fix(
+            title="ask for fewer pods or smaller ones, wait until others free nodes, or let the node group grow",
+            commands=("kubectl describe nodes | grep -A8 'Allocated resources'",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
+)
+check.signature(
+    "Node didn't have enough resource: ",
+    pattern=r"enough resource: (?P<what>[\w./-]+), requested: (?P<wanted>\d+), used: (?P<used>\d+), "
+    r"capacity: (?P<all>\d+)",
+    when=unfinished,
+    says="the node has {all} of {what}, {used} are taken, and the pod asks for {wanted}: it was not admitted",
+    fixes=(Fix(title="ask for what the node has left", commands=("kubectl describe node NODE",)),),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+)
 # The node's own answer, once the pod is there: a device is not healthy, or another pod has it.
 check.signature(
     "Allocate failed due to requested number of devices unavailable for ",

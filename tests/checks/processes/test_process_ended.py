@@ -332,7 +332,7 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ("The RayJob has passed the activeDeadlineSeconds. ActiveDeadlineSeconds: 7200", "ended it at a time limit"),
         ('"statusReason": "Job attempt duration exceeded timeout",', "ended it at a time limit"),
         ("Job held, execution host n7 down", "taken out of service"),
-        ("Job 'raysubmit_Fqk2' was stopped", "the job was ended from outside"),
+        ("Job 'raysubmit_Fqk2' was stopped", "Ray's job raysubmit_Fqk2 was stopped"),
         ("Job 120331.pbs01 deleted by rl@login2", "the job was ended from outside"),
         ("controller.py:303] Job 12 was cancelled by user", "the job was ended from outside"),
         ("2026-11-19 10:12:12 Stopped - Training job stopped", "the job was ended from outside"),
@@ -646,7 +646,7 @@ def test_the_actor_of_a_node_that_is_gone() -> None:
     )
     text = raised("ray.exceptions.ActorDiedError", "The actor died unexpectedly before finishing this task.")
     found = finding(check, f"{text}\tclass_name: Rollout\n{node}")
-    assert found.message.startswith("the actor Rollout died with its node: the machine was taken back")
+    assert found.message.startswith("the actor Rollout died with its node: preempted: the machine was taken back")
 
 
 def test_a_job_that_was_evicted_and_ran_again_is_no_finding() -> None:

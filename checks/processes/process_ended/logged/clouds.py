@@ -44,6 +44,14 @@ check.signature(
     silent=True,
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html",
 )
+# agent/spotinstancemetadata of the ECS agent.
+_ended(
+    "Received a spot interruption (",
+    pattern=r"spot interruption \((?P<how>\w+)\) scheduled for (?P<time>[\dT:.Z-]{10,40})",
+    says="EC2 took the spot instance away ({how}, at {time}): nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or use machines that are not taken back")),
+    url="https://docs.aws.amazon.com/AmazonECS/latest/developerguide/container-instance-spot.html",
+)
 # Exceptions that a service raises in the job's own process.
 check.signature(
     "AirflowTaskTimeout",

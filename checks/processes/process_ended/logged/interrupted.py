@@ -10,6 +10,7 @@ from ..fixes import RESUME
 
 check.signature(
     "death signal, shutting down workers",
+    "Got termination signal: ",
     "multiprocessing.api.SignalException: Process ",
     "*** SIGTERM received at time=",
     details=(r"Received (?P<number>\d+) death signal", r"got signal: (?P<number>\d+)"),
@@ -22,6 +23,17 @@ check.signature(
         RESUME,
     ),
     role=Role.CASCADE,
+    url="https://pytorch.org/docs/stable/elastic/agent.html",
+)
+# torch/distributed/elastic/agent/server/api.py: the agent of a node whose workers were done before the others'.
+check.signature(
+    "Got termination signal: ",
+    pattern=r"Got termination signal: (?P<number>\d+)",
+    when=was_at_work,
+    says="the run was terminated (signal {number}): by a scheduler, a person or a script",
+    fixes=(Fix(title="see what the scheduler says of the job, and whether another node failed"), RESUME),
+    role=Role.CASCADE,
+    silent=True,
     url="https://pytorch.org/docs/stable/elastic/agent.html",
 )
 check.signature(

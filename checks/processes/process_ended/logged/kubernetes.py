@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import pod_never_was, unfinished
+from ....observed.endings import cut_short, pod_never_was, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -90,6 +90,8 @@ check.signature(
     "CreateContainerError",
     "RunContainerError",
     "MountVolume.SetUp failed for volume",
+    "AttachVolume.Attach failed for volume",
+    "Multi-Attach error for volume",
     "Unable to attach or mount volumes",
     "Failed to create pod sandbox",
     "failed to create containerd task: ",
@@ -106,10 +108,51 @@ check.signature(
     silent=True,
     url="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
 )
+# The kubelet's event for a container that it could not make: a secret, a user, a device, a mount.
+check.signature(
+    "  Error: ",
+    unless=("nvidia-container-cli: ",),  # RLD106
+    pattern=r"\bWarning\s+Failed\s+(?:\S+(?: \(x\d+ over \w+\))?\s+)?(?:pod/\S+\s+)?(?:kubelet\S*(?: \S+)?\s+)?"
+    r"Error: (?P<why>(?!ErrImage|ImagePull)[^\n]{3,200})",
+    when=pod_never_was("Started"),
+    says="Kubernetes could not start the container: {why}",
+    fixes=(
+        Fix(
+            title="correct what the event names (a secret, a config map, a user, a mount), or leave it out",
+            commands=("kubectl describe pod POD",),
+        ),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
+)
+# Sidecars are stopped, too.
+check.signature(
+    "Stopping container ",
+    pattern=r"\bKilling\s[^\n]{0,200}Stopping container "
+    r"(?P<name>[\w.-]*(?:train|torch|main|worker|learner|ray|grpo|ppo)[\w.-]*)",
+    when=cut_short,
+    says="Kubernetes stopped the container {name}: somebody deleted or scaled down its pod, or its job is over",
+    fixes=(Fix(title="see who asked for it", commands=("kubectl get events --sort-by=.lastTimestamp",)), RESUME),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
+)
+check.signature(
+    "deleting pod for node scale down",
+    when=unfinished,
+    says="the cluster's autoscaler ended the pod to take its node away",
+    fixes=(
+        RESUME,
+        Fix(title='or mark the pod: annotation cluster-autoscaler.kubernetes.io/safe-to-evict: "false"'),
+    ),
+    silent=True,
+    url="https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
+)
 check.signature(
     "failed liveness probe, will be restarted",
-    pattern=r"Container (?P<name>\S{1,80}) failed liveness probe",
-    says="Kubernetes ended the container {name}: it did not answer its liveness probe",
+    "failed startup probe, will be restarted",
+    pattern=r"Container (?P<name>\S{1,80}) failed (?P<kind>liveness|startup) probe",
+    says="Kubernetes ended the container {name}: it did not answer its {kind} probe",
     fixes=(
         Fix(title="give it longer (initialDelaySeconds, failureThreshold): loading a model takes minutes"),
         Fix(title="read what it did before", commands=("kubectl logs POD --previous",)),
@@ -157,6 +200,7 @@ check.signature(
 check.signature(
     "has reached the specified backoff limit",
     "BackoffLimitExceeded",
+    " matching FailJob rule at index ",
     "Back-off restarting failed container",
     "jobset failed due to one or more job failures",
     "jobset failed due to reaching max number of restarts",

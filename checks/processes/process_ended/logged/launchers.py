@@ -31,6 +31,21 @@ check.signature(
     silent=True,
     url="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
 )
+# torch/distributed/elastic/agent/server/local_elastic_agent.py: it warns first, and gives the job up then.
+check.signature(
+    " stuck in uninterruptible sleep (D-state) for ",
+    pattern=r"Worker pid=(?P<pid>\d+) stuck in uninterruptible sleep \(D-state\) for (?P<time>[\d.]+) ?s",
+    says="torchrun gave up: the worker with pid {pid} was stuck in the kernel for {time} s (a driver, a file system)",
+    fixes=(
+        Fix(
+            title="see on that node what the kernel says of the GPU, the network card or the mount it waits for",
+            commands=("dmesg -T | tail -50", "cat /proc/PID/stack"),
+        ),
+        Fix(title="leave the node out, and restart it: no signal ends such a process"),
+    ),
+    silent=True,
+    url="https://pytorch.org/docs/stable/elastic/agent.html",
+)
 # torch/distributed/elastic/rendezvous/dynamic_rendezvous.py
 check.signature(
     "since they had no heartbeat",

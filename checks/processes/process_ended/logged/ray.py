@@ -69,6 +69,26 @@ check.signature(
     silent=True,
     url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
 )
+check.signature(
+    "Job was intentionally stopped.",
+    "' was stopped",
+    pattern=r"Job was intentionally stopped\.|\bJob '(?P<job>[\w.-]{1,120})' was stopped$",
+    when=cut_short,
+    says="Ray's job[[ {job}]] was stopped: somebody asked for it (`ray job stop`, the dashboard, a script)",
+    fixes=(RESUME,),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html",
+)
+# ray/train/v2/_internal/execution: the controller watches for nodes that are drained to be taken away.
+check.signature(
+    "PreemptionWatcher: preemption detected",
+    when=cut_short,
+    says="a node of the Ray Train run was preempted: nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="or use machines that are not preempted")),
+    silent=True,
+    url="https://docs.ray.io/en/latest/train/user-guides/fault-tolerance.html",
+)
 # src/ray/raylet/main.cc; where the head had asked for it, the line tells.
 check.signature(
     "received SIGTERM. Existing local drain request = None",

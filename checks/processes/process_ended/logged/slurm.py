@@ -124,7 +124,20 @@ _ended(
     ),
     url="https://slurm.schedmd.com/salloc.html",
 )
+# src/api/step_launch.c: srun misses its connections to a step's daemon.
+_ended(
+    "srun: error: Aborting, ",
+    "aborting, io error with slurmstepd on node ",
+    pattern=r"(?i)\baborting, (?P<why>[^\n]{3,80} node \d+)",
+    says="srun gave the step up, it lost a node of it: {why} (counted from 0 in the step's list)",
+    fixes=(
+        Fix(title="see which node that is and whether it is down", commands=("sacct -j JOB --format=NodeList,State",)),
+        RESUME,
+    ),
+    url="https://slurm.schedmd.com/srun.html",
+)
 check.signature(
+    "srun: Force Terminated ",
     "srun: Job step aborted: Waiting up to ",
     "srun: forcing job termination",
     when=no_task_ended_before,
@@ -154,10 +167,11 @@ check.signature(
 check.signature(
     "slurmstepd: error: execve(): ",
     "srun: fatal: Can not execute ",
+    "slurmstepd: error: Failed to invoke task plugins: ",
     pattern=r"execve\(\): (?P<program>[^\n:]{1,200}): (?P<why>[^\n]{3,120})"
-    r"|Can not execute (?P<program_2>[^\n]{1,200})",
+    r"|Can not execute (?P<program_2>[^\n]{1,200})|Failed to invoke task plugins: (?P<why_2>[^\n]{3,160})",
     when=unfinished,
-    says="Slurm could not start {program} on a node: {why|it is not there, or may not be executed}",
+    says="Slurm could not start {program|the task} on a node: {why|it is not there, or may not be executed}",
     fixes=(
         Fix(title="give a path that all nodes have (a shared file system), and let it be executable"),
         Fix(title="where it is Slurm's own copy of the script, the node lost its spool: report it, and leave it out"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rldoctor.api import Case, Fix, LogEvent, Role
 
 from ....observed.causes import Why
-from ....observed.states import FORMS, tells
+from ....observed.states import FORMS, alone, tells
 from .. import check
 from ..fixes import RESUME
 
@@ -16,7 +16,7 @@ _counted_as_failed = tells(Why.FAILED)
 
 
 def _failed_alone(case: Case, event: LogEvent) -> bool:
-    return _counted_as_failed(case, event) and not event.run.failures
+    return _counted_as_failed(case, event) and not event.run.failures and alone(event)
 
 
 def _general(why: Why, says: str, *fixes: Fix, url: str = _JOBS, role: Role = Role.CAUSE) -> None:
