@@ -111,7 +111,7 @@ class Expander:
             return list(whole)
         text = self.text(node)
         if "{" in text and len(listed := braces(text)) > 1:
-            return [word for part in listed for word in self._written(part, self.line(node))]
+            return [word for part in listed for word in self.written(part, self.line(node))]
         pieces = self._bounded(node)
         if len(pieces) > 1 and any(piece.many for piece in pieces):
             return [replace(self.join(pieces, text, self.line(node), -1, -1), many=True)]
@@ -214,7 +214,7 @@ class Expander:
             return Unresolved(text, "an expansion that is not read")
         return arithmetic(self.beside(raw, line), node)
 
-    def _written(self, text: str, line: int) -> list[Word]:
+    def written(self, text: str, line: int) -> list[Word]:
         """The arguments that ``text`` becomes as a word of a command."""
         raw = f"x {text}".encode()
         command = parsed(raw).root_node.children[0]

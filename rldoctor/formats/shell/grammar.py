@@ -1,4 +1,5 @@
-"""The grammar of bash, with its one fault mended that ordinary scripts meet, and with the placeholders of examples."""
+"""The grammar of bash, with those of its faults mended that ordinary scripts meet, and with the placeholders of
+examples."""
 
 from __future__ import annotations
 
@@ -24,6 +25,9 @@ SECONDS = 3.0
 _CHUNK = 1 << 16
 # A line that goes on where the script ends.
 _LAST = re.compile(rb"(?<!\\)\\\r?\n\s*\Z")
+# A list with quotes in it as what stands for a variable: ``${FILES:-['a.parquet']}``.
+_QUOTED_LIST = re.compile(rb"\$\{\w+:?[-=+]\[(?=[\"'\\])")
+_DOCUMENT = re.compile(rb"(?<!<)<<(-?)[ \t]*([\"']?)([A-Za-z_]\w*)\2[^\r\n]*")
 # ``<node1_port>`` behind an option or inside a value, or where a line ends and bash would want a file to write.
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w.-]*>")
 _FOR_A_VALUE = re.compile(
@@ -63,12 +67,17 @@ def parsed(raw: bytes) -> Tree:
     A placeholder that the user is to fill in (``--port <node1_port>``) is a word, or a part of one: to bash it would be
     two redirections, and the next command the file to write.
 
-    In ``a/$B/$C/d`` the grammar ends the word behind the second ``$`` and reads ``C/d`` as a word of its own, since
+    The grammar ends a here-document at a line that only begins with its last word, and a list where its first quote
+    stands: their first letter is another one there.
+
+    In ``a/$B/$C/d`` it ends the word behind the second ``$`` and reads ``C/d`` as a word of its own, since
     that is longer than the name ``C``. With a colon behind the name it does not, so it is given one there. A line that
     goes on where the script ends, with which it finds fault and bash does not, ends there."""
     shown = bytearray(raw)
     if (last := _LAST.search(raw)) is not None:
         shown[last.start()] = ord(" ")
+    for at in (*_not_last_lines(raw), *(found.end() - 1 for found in _QUOTED_LIST.finditer(raw))):
+        shown[at] = ord("_")
     tree = _tree(bytes(shown))
     if _fill(shown, tree.root_node):
         tree = _tree(bytes(shown))
@@ -82,6 +91,18 @@ def parsed(raw: bytes) -> Tree:
             shown[end : end + (2 if raw[end] == ord("\\") else 1)] = b"::" if raw[end] == ord("\\") else b":"
         tree = _tree(bytes(shown))
     return tree
+
+
+def _not_last_lines(raw: bytes) -> Iterator[int]:
+    """Where lines of here-documents begin that begin with the word at which the document ends, and go on."""
+    for opened in _DOCUMENT.finditer(raw):
+        tabs, word = rb"\t*" if opened[1] else b"", opened[3]
+        if raw.count(b"\n" + word, opened.end()) < 2 and not tabs:
+            continue
+        last = re.compile(rb"^%s%s\r?$" % (tabs, word), re.MULTILINE).search(raw, opened.end())
+        longer = re.compile(rb"^%s(?=%s[^\r\n])" % (tabs, word), re.MULTILINE)
+        for line in longer.finditer(raw, opened.end(), last.start()) if last else ():
+            yield line.end()
 
 
 def _fill(shown: bytearray, root: Node) -> bool:

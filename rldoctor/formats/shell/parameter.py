@@ -188,7 +188,7 @@ def _parts(expander: Expander, node: Node, rest: list[Node]) -> tuple[Piece, ...
         if blanks.isspace():
             found.append(expander.piece(blanks.decode(), line, quoted=inside))
         if part.type == "raw_string" and inside:
-            found.append(expander.piece(expander.text(part), line))
+            found.extend(piece for word in expander.written(f'"{expander.text(part)}"', line) for piece in word.pieces)
         elif part.type in ("string", "raw_string", "ansi_c_string", "translated_string"):
             found.extend(expander.pieces(part, True))
         elif part.type in ("word", "regex") and "`" in expander.text(part):
