@@ -181,6 +181,9 @@ def test_keys_of_an_examples_own_classes_are_quiet(launches: Launches) -> None:
     handed = text.replace("generator.n_samples", "trainer.override_entrypoint=my.main generator.n_samples")
     (other,) = launches({"run.sh": handed}, skyrl="0.3.0")
     assert other.unknown == () and other.value("seed.per_replica") is None
+    # Engines that share devices are the integration's to place; colocate_all has to be false then.
+    assert new.value("placement.roles") and other.value("placement.roles") is None
+    assert other.value("ray.gpus_needed") is None and other.value("placement.engine_gpus") is None
 
 
 @pytest.mark.parametrize(

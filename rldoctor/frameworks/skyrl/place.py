@@ -10,7 +10,7 @@ from rldoctor.formats.values import Unresolved, convert
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import driver, placement_group
-from rldoctor.frameworks.skyrl.release import owner_of
+from rldoctor.frameworks.skyrl.release import handed_over, owner_of
 from rldoctor.frameworks.skyrl.table import ENGINE, PLACEMENT
 
 
@@ -56,6 +56,8 @@ def trainer(draft: Draft) -> None:
 
 
 def placement(draft: Draft) -> None:
+    if handed_over(draft):
+        return
     engines = draft.value("placement.engines")
     ranks = 1
     for name in ("tensor", "pipeline", "data"):

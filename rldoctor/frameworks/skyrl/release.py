@@ -40,11 +40,16 @@ def translates(launch: Launch) -> bool:
     return owner_of(launch) == SECOND and within(launch.version_of(SECOND), "0.1", "0.3")
 
 
+def handed_over(draft: Draft) -> bool:
+    """Whether the run is an integration's, which has engines and a placement of its own (main_base.py)."""
+    return draft.native("trainer.override_entrypoint") is not None
+
+
 def servers(draft: Draft) -> bool | None:
     """Whether engines are HTTP servers with one configuration (inference_servers/utils.py: from skyrl 0.3.0 always, in
     0.2 by default, in 0.1 and skyrl-train 0.4 on request) or actors with a seed each; None where the release is not
-    known, or the run is handed to an integration with an engine of its own."""
-    if draft.native("trainer.override_entrypoint") is not None:
+    known, or the run is handed over."""
+    if handed_over(draft):
         return None
     asked = draft.value("env._SKYRL_USE_NEW_INFERENCE")
     wanted = None if asked is None else str(asked).lower() in ("true", "1", "yes")
