@@ -100,7 +100,7 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         "A=1 B=2\nexport C=3 D=$A\nE=5 F=6\nunset A\nG=7 H=8\nif [ $B = 2 ]; then run $C$D$E; fi\nrun ${A:-gone}\n",
         'run ${A:-`echo old`} "${B:-x`echo y`}"\n',
         "D=/x\nrun \"${T:-['$D/a', \\\"$D\\\"]}\" ${U:-['$D/a']} \"${V:-'$D/a' b}\" \"${W-['a']}\"\n",
-        "N=1\nA=$(cat <<EOF\nx $N\nEOFINNER\n  EOF\nEOF_$N y\nEOF\n)\nrun \"$A\"\nrun end\n",
+        'N=1\nA=$(cat <<EOF\nx $N\nEOFINNER\n  EOF\nEOF_$N y\nEOF\n)\nrun "$A"\nrun end\n',
     ],
 )
 def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:
