@@ -34,7 +34,7 @@ _OWN = (
 )
 # What a run has and starts itself, too: where nothing says why, only its number tells it from others'.
 _EITHER = ("run ?time", "kernel", "cluster", "app", "runner", "container")
-_OTHERS = ("account", "provider", "broker", "daemon", "resources", r"[\w@-]{1,60}\.service")
+_OTHERS = ("account", "provider", "broker", "daemon", "resources", "queued resource", r"[\w@-]{1,60}\.service")
 _ENDED = (
     *("killed", "terminated", "s?cancell?ed", "stopped", "aborted", "shut ?down", "torn down", "taken down"),
     *("removed", "deleted", "destroyed", "requeued", "suspended", "paused", "revoked", "deactivated", "disconnected"),
@@ -142,7 +142,7 @@ _OTHERWISE = re.compile(
     r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|\bnodes?\b(?: \S+)? (?:is|was) idle\b"
     r"|\bscal\w+ (?:down|in|to)\b"
     # Nothing that went wrong, or nothing of several.
-    r"|\b(?:ignor(?:es|ing)|tolerant of|alarm)\b|^job terminated\.$|\b(?:normally|cleanly|to spare)\b"
+    r"|\b(?:ignor(?:es|ing)|attempting to|tolerant of|alarm)\b|^job terminated\.$|\b(?:normally|cleanly|to spare)\b"
     r"|\b(?:code|status)[ =:]*0\b|\bchecks? (?:is |are |was )?ok\b"
     r"|(?<![\w./\"-])0 \w|\w: (?:0|none)\b|\(\d+ of \d+\)"
     # What goes on, and what was long ago.

@@ -15,7 +15,7 @@ from rldoctor.api import Case, LogEvent
 from rldoctor.api.logs import unsigned
 
 from .causes import Why, cause, spelled
-from .endings import cut_short
+from .endings import cut_short, no_task_ended_before
 from .outside import ended, is_of_a_tool
 
 # Where a reason stands, and what a row of a table of jobs says.
@@ -145,6 +145,9 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if _BARE.search(event.line) and any(_MESSAGE.match(line) for line in (*event.before[-3:], *event.after[:3])):
             return False
         went_on = any(_WENT_ON.search(line) for line in event.after)
-        return not (went_on or one_of_several(event)) and cut_short(case, event)
+        if went_on or one_of_several(event) or not cut_short(case, event):
+            return False
+        # Of a step of which a task has ended the rest is ended by whoever runs it.
+        return why is not Why.ASKED or no_task_ended_before(case, event)
 
     return condition

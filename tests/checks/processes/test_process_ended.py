@@ -333,6 +333,10 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
         ('"statusReason": "Job attempt duration exceeded timeout",', "ended it at a time limit"),
         ("Job held, execution host n7 down", "taken out of service"),
         ("Job 'raysubmit_Fqk2' was stopped", "Ray's job raysubmit_Fqk2 was stopped"),
+        ('ERROR: Job failed (system failure): pods "runner-7" not found', "the CI job was ended from outside"),
+        ("Quota 'NVIDIA_H100_GPUS' exceeded.  Limit: 8.0 in region us-central1.", "quota NVIDIA_H100_GPUS is used up"),
+        ("error pulling image configuration: download failed: i/o timeout", "Docker cannot pull the image"),
+        ("queued resource grpo-v5p was preempted", "took it, or a machine of it, away"),
         ("Job 120331.pbs01 deleted by rl@login2", "the job was ended from outside"),
         ("controller.py:303] Job 12 was cancelled by user", "the job was ended from outside"),
         ("2026-11-19 10:12:12 Stopped - Training job stopped", "the job was ended from outside"),
@@ -528,6 +532,13 @@ def test_a_job_that_started_late_and_ended_well_has_started() -> None:
         "(RolloutWorker pid=71) game client disconnected unexpectedly",
         "job 3 of the curriculum is cancelled: too easy",
         "finish_reason=LENGTH_CAPPED count=12",
+        "stop_reason: length, exit_reason: max_turns_exceeded",
+        "sandbox sb-3: terminated_reason: timeout_exceeded",
+        "rollout manager: evicted due to staleness: 3 samples",
+        "vLLM engine paused due to weight update",
+        "srun: error: Timed out waiting for job step to complete",
+        '"Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"',
+        "  Normal   Killing    1m    kubelet  Stopping container istio-proxy",
         "12  train  loss  0.3  OUT_OF_VOCAB",
         "INFO wandb: the job is suspended on the server and will sync later",
         "was my job preempted because the node failed?",
@@ -637,6 +648,13 @@ def test_a_machine_that_is_drained_behind_a_rank_that_left_by_itself() -> None:
 
 def test_a_machine_that_was_taken_away_from_a_run_that_went_on() -> None:
     assert findings(check, f"{STEPS}The node n7 was preempted.\n{STEPS}") == []
+
+
+def test_the_rest_of_a_step_ends_with_its_first_task() -> None:
+    ended = "srun: error: n1: task 0: Killed\nsrun: Terminating job step 25.1\nsrun: error: n2: task 1: Terminated\n"
+    result = triage_text(STEPS + ended)
+    assert result.incident is not None and result.incident.node == "n1"
+    assert "SIGKILL" in result.findings[0].message and "RLD603" not in [one.code for one in result.findings]
 
 
 def test_the_actor_of_a_node_that_is_gone() -> None:

@@ -69,6 +69,17 @@ _ended(
     url="https://modal.com/docs/guide/timeouts",
 )
 check.signature(
+    "Quota '",
+    pattern=r"\bQuota '(?P<quota>\w{3,120})' (?:exhausted|exceeded)\b",
+    when=unfinished,
+    says="the cloud's quota {quota} is used up: the machines of the run cannot be had",
+    fixes=(
+        Fix(title="have it raised, end what else uses it, or ask in another region or for another kind of machine"),
+    ),
+    silent=True,
+    url="https://cloud.google.com/compute/resource-usage",
+)
+check.signature(
     "InsufficientInstanceCapacity",
     when=unfinished,
     says="the cloud has no machine of that kind left (capacity): the run has not started",
@@ -88,6 +99,7 @@ check.signature(
     "The operation was canceled.",
     "The self-hosted runner lost communication with the server",
     "The runner has received a shutdown signal",
+    "ERROR: Job failed (system failure): ",
     when=cut_short,
     says="the CI job was ended from outside: {line}",
     fixes=(

@@ -33,6 +33,15 @@ check.signature(
     url="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
 )
 check.signature(
+    "error pulling image configuration: ",
+    pattern=r"error pulling image configuration: (?P<why>[^\n]{3,200})",
+    when=unfinished,
+    says="Docker cannot pull the image: {why}",
+    fixes=(_IMAGE, Fix(title="where it is about a connection: see whether the node reaches the registry")),
+    silent=True,
+    url="https://docs.docker.com/reference/cli/docker/image/pull/",
+)
+check.signature(
     "Error: initializing source docker://",
     "Error: unable to copy from source docker://",
     pattern=r"source docker://(?P<image>[^\s:]+(?::[\w.-]+)?): (?P<why>[^\n]{3,200})",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import cut_short, was_at_work
+from ....observed.endings import cut_short, no_task_ended_before, was_at_work
 from .. import check
 from ..fixes import RESUME
 
@@ -64,7 +64,7 @@ check.signature(
     pattern=r"(?m)^(?:.{0,200}: line \d+:\s+\d+ )?(?P<signal>Terminated|Hangup)(?:$|\s{2,})"
     r"|^srun: error: (?P<node>\S+): tasks? \S+: (?P<signal_2>Terminated|Hangup)"
     r"|^timeout: sending signal (?P<signal_3>\w+) to command",
-    when=was_at_work,
+    when=lambda case, event: was_at_work(case, event) and no_task_ended_before(case, event),
     says="a signal ended the run[[ on {node}]] ({signal}): a scheduler, a person, a script or a closed session sent it",
     fixes=(
         Fix(title="where a terminal closed, start it so that it outlives it (nohup, tmux, a batch job)"),
