@@ -65,7 +65,7 @@ def wrong_ends(job: Job) -> list[Row]:
     return [
         row
         for row in _with_answer(job)
-        if any(row["got"].get(key) != row["expected"].get(key) for key in ("finish_reason", "stop_reason"))
+        if any(row["got"].get(key) != row["expected"].get(key) for key in ("finish_reason", "stop_reason", "finished"))
         and all(row["got"].get(key) == row["expected"].get(key) for key in ("token_ids", "text"))
     ]
 
@@ -131,6 +131,11 @@ def without_logprob(job: Job) -> int:
 def with_more_logprobs(job: Job) -> int:
     """Completions that come with log-probabilities of more tokens than they have; older bundles do not tell."""
     return int(records(job).get("longer", 0))
+
+
+def with_fewer_tops(job: Job) -> int:
+    """Tokens that come with fewer of the likeliest ones than were asked for; older bundles do not tell."""
+    return sum(bool(one.get("lacking")) for one in require(job, "logprobs"))
 
 
 def with_wrong_rank(job: Job) -> int:

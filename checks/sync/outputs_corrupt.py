@@ -239,7 +239,7 @@ def ends_and_characters(case: Case) -> Iterator[Finding | Reach]:
 
 def _end(answer: Mapping[str, Any]) -> str:
     at = f" at {answer['stop_reason']}" if answer.get("stop_reason") is not None else ""
-    return f"finish reason {answer['finish_reason']}{at}"
+    return f"finish reason {answer['finish_reason']}{at}" + ", not finished" * (answer.get("finished") is False)
 
 
 @check.observed(needs=["observations.sampling"])

@@ -122,6 +122,11 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
         others = case.observations.get("agreement", {}).values()
         if any(apart_from_trainer(other) or not prompts_agree(other) for other in others):
             raise NotApplicable("engine and trainer disagree on log-probabilities themselves (RLD403)")
+        if fewer := answers.with_fewer_tops(job):
+            yield _beside(
+                f"{fewer} tokens from {describe(job)} come with fewer of the likeliest ones than were asked for", places
+            )
+            continue
         if ranked:
             yield _beside(
                 f"{ranked} sampled or prompt tokens from {describe(job)}, or those told beside them, have another rank "

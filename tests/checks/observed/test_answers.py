@@ -183,6 +183,23 @@ def test_log_probabilities_of_more_tokens_than_there_are() -> None:
     assert finding.code == "RLD213" and finding.message.startswith("3 completions from")
 
 
+def test_fewer_of_the_likeliest_tokens_than_were_asked_for() -> None:
+    told = {**TOLD, "greedy": False, "tops": 20}
+    assert findings(case(healthy(), logprobs=[{**told, "lacking": 0}])) == []
+    (finding,) = findings(case(healthy(), logprobs=[{**told, "lacking": 12}, told]))
+    assert finding.code == "RLD213" and finding.message.startswith("1 tokens from")
+
+
+def test_an_answer_that_is_over_and_does_not_say_so() -> None:
+    rows = healthy()
+    for one in rows:
+        one["expected"]["finished"] = one["got"]["finished"] = True
+    assert findings(case(rows)) == []
+    rows[3]["got"]["finished"] = False
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "not finished" in finding.evidence[0].text
+
+
 def test_how_many_are_as_likely_as_the_least_one_that_is_told_is_not_known() -> None:
     tied = {**TOLD, "greedy": False, "tops": 1, "place": 1, "rank": 2}
     assert findings(case(healthy(), logprobs=[{**tied, "least": True}])) == []

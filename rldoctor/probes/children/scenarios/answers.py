@@ -4,14 +4,15 @@ with the right end, text and log-probabilities.
 An answer is forced by ``allowed_token_ids`` together with a bias. Records: ``tokenizer`` (whether there is one),
 ``rows`` (one for each completion that was expected, in the order of the requests: ``about``, what it shows, ``asked``,
 that parameter's value, ``drawn``, False for a greedy one, ``expected`` and ``got`` with those of ``token_ids``,
-``finish_reason``, ``stop_reason``, ``text`` and ``prompt`` (whether it is the request's) that are known; ``got`` is
-None where nothing came), ``surplus`` (outputs that nobody had asked for), ``sums`` (of completions whose
+``finish_reason``, ``stop_reason``, ``text``, ``prompt`` (whether it is the request's) and ``finished`` that are known;
+``got`` is None where nothing came), ``surplus`` (outputs that nobody had asked for), ``sums`` (of completions whose
 ``cumulative_logprob`` is not the sum of those of its tokens, both), ``logprobs`` (one row for each token that was
 sampled, or that is of a prompt: ``told``, whether its log-probability is there, ``rank`` as the engine says, ``place``
 by its log-probability among the likeliest tokens that come with it, None beyond them, ``alike``, how many of them have
 the same one, ``least``, whether none that comes with it is less likely, so that others may have the same one that do
 not come, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
-log-probability has among them, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those
+log-probability has among them, ``lacking``, how many of the likeliest did not come, ``greedy``; of forced tokens only
+``told``; a greedy token that comes alone has those
 ``alike`` that stood beside it when it was asked for with others, and no ``rank`` where that does not say how many they
 are), ``longer`` (completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why
 there are no rows of grammars), ``reach``."""
@@ -41,7 +42,8 @@ NEVER = ("#!", "?+", "~&")
 LONG = 1024
 # Several completions of a request, which a greedy one may not ask for: the bias leaves nothing to draw.
 SIBLINGS = {"n": 2, "temperature": 1.0}
-TOPS, GREEDY, GREEDY_TOKENS = 5, 8, 32
+# As many of the likeliest tokens as an engine gives by default, by turns with others.
+TOPS, MOST_TOPS, GREEDY, GREEDY_TOKENS = 5, 20, 8, 32
 # Within so many nats tokens may change places, or become one another's equals, from one batch to the next: more than a
 # step between two logits of bfloat16 (an eighth up to 32), of which a miniature on an H200 had five ties in 256 tokens.
 CLOSE = 0.5
@@ -168,12 +170,17 @@ def _forced(
             got = None
             if index in came:
                 answer = {name: getattr(came[index], name) for name in request["expected"]}
-                got = {**answer, "token_ids": list(came[index].token_ids), "prompt": same}
+                got = {
+                    **answer,
+                    "token_ids": list(came[index].token_ids),
+                    "prompt": same,
+                    "finished": getattr(output, "finished", True),
+                }
                 places += [{"greedy": False, **_place({}, 0, 1), "told": v is not None} for v in logprobs(came[index])]
                 sums += _wrong_sum(came[index])
             row = {key: request[key] for key in ("about", "asked")}
             row["drawn"] = request["parameters"]["temperature"] > 0
-            rows.append({**row, "expected": {**request["expected"], "prompt": True}, "got": got})
+            rows.append({**row, "expected": {**request["expected"], "prompt": True, "finished": True}, "got": got})
     return rows, max(len(outputs) - len(requests), 0), places, sums
 
 
@@ -379,13 +386,13 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
     samples ask for different numbers of likeliest tokens."""
     from vllm import SamplingParams
 
-    most = running.tops(TOPS)
+    some, most = running.tops(TOPS), running.tops(MOST_TOPS)
     prompts = [{"prompt_token_ids": running.prompt(16 + n, salt=71 + n)} for n in range(GREEDY)]
     rows, sums, longer = [], [], 0
     likeliest: list[Any] = []
     # A rank that comes alone is not counted anew by the engine's front; what is as likely was told just before.
-    for greedy, tops in ((False, most), (True, most), (True, 0)):
-        counts = [tops if greedy or n % 2 == 0 else min(tops, 1) for n in range(GREEDY)]
+    for greedy, turns in ((False, (most, 1, some, 1)), (True, (some,)), (True, (0,))):
+        counts = [turns[n % len(turns)] for n in range(GREEDY)]
         asked = [
             SamplingParams(
                 temperature=0.0 if greedy else 1.0,
@@ -416,7 +423,7 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
                 before = likeliest[index] if index < len(likeliest) else None
                 alone = _alone(completion.token_ids, completion.logprobs or [], before)
                 rows += [{"greedy": greedy, **row} for row in alone]
-        if greedy and tops:
+        if greedy and any(counts):
             likeliest = [one for one, _ in completions]
     return rows + _read_again(running, prompts, likeliest), sums, longer
 
@@ -456,7 +463,13 @@ def _wrong_sum(completion: Any) -> list[list[float]]:
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
     entry = (told or {}).get(token)
     if entry is None:
-        return {"told": False, "rank": None, "place": None, "alike": 0, "least": True, "tops": tops, "misplaced": 0}
+        return {
+            **dict.fromkeys(("rank", "place")),
+            **dict.fromkeys(("alike", "misplaced", "lacking"), 0),
+            "told": False,
+            "least": True,
+            "tops": tops,
+        }
     value = float(getattr(entry, "logprob", entry))
     values = [float(getattr(one, "logprob", one)) for one in told.values()]
     above = sum(one > value for one in values)
@@ -468,6 +481,7 @@ def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
         "alike": values.count(value) - 1,
         "least": value <= min(values),
         "tops": tops,
+        "lacking": max(tops - len(told), 0),
         "misplaced": sum(not _fits(one.rank, float(one.logprob), values) for one in others),
     }
 
