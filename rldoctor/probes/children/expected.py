@@ -18,6 +18,8 @@ ECHOES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 # The least likely tokens are those below the largest of these shares below which no more than this part lies: what a
 # cut, or a draw of few bits, leaves out.
 UNLIKELY, TAIL = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.015
+# What takes a nearly certain token for certain shows where there are only such: elsewhere chance hides it.
+CERTAIN = 0.9
 # What needs the likeliest tokens in order, and how many are put in order at first, and then.
 CUTS, FEW = ("min_p", "top_k", "top_p"), (1024, 16384)
 
@@ -148,14 +150,18 @@ def scores_of(
 ) -> dict[str, dict[str, float]]:
     """For functions of the drawn token the sum ``observed``, its ``expected`` value and ``variance`` where each token
     is drawn with the ``chances`` at its place (shape: tokens, vocabulary), and the ``largest`` deviation of one token.
-    Functions are whether it is of a class, has an even id or is of the least likely, and ``values`` (by name, of that
-    shape)."""
+    Functions are whether it is of a class, has an even id, is of the least likely or comes in place of a nearly certain
+    one, and ``values`` (by name, of that shape)."""
     means = {n: torch.stack([chances[p, ids].sum() for p, ids in enumerate(rows)]) for n, rows in classes.items()}
     counts = {n: sum(token in ids for token, ids in zip(tokens, rows)) for n, rows in classes.items()}  # noqa: B905
     means["even token ids"], counts["even token ids"] = chances[:, ::2].sum(dim=1), sum(t % 2 == 0 for t in tokens)
     own = chances.gather(1, torch.tensor(list(tokens)).unsqueeze(1)).squeeze(1)
     tail, mean = torch.tensor([_tail(row) for row in chances], dtype=own.dtype).unbind(1)
     means["the least likely"], counts["the least likely"] = mean, int((own < tail).sum())
+    best = chances.amax(dim=1)
+    certain = best > CERTAIN
+    name = "others than a nearly certain one"
+    means[name], counts[name] = (1 - best) * certain, int((certain & (own < best)).sum())
     told = {
         name: {
             "observed": float(counts[name]),

@@ -28,11 +28,15 @@ from trainer import Trainer, TrainerError
 SHORTEST_PROMPT, LONGEST_PROMPT = 12, 28
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
-# What a request asks for beside its length; ``allowed``, ``forbidden``, ``biased`` and ``word`` are numbers of tokens.
-# ``lowered`` puts the logits of allowed ones below zero, where a repetition penalty multiplies and does not divide;
-# ``halved`` lowers every second one a little, so that it still comes, ``lifted`` lifts one. Of few tokens each comes
-# back soon enough for penalties to tell whether it did, and how often; where it is hot, what lies behind the likeliest
-# ones comes, too.
+# Which of the allowed tokens are biased, and by how much. LOWERED puts logits below zero, where a repetition penalty
+# multiplies and does not divide; what is HALVED still comes, and a bias of half of it is told apart by twice the
+# evidence at -2.5 that there is at -1.5; what is BANNED, as users do it, does not come.
+BIAS = 3.0
+LIFTED, LOWERED = (slice(1), BIAS), (slice(None), -8.0)
+HALVED, BANNED = (slice(None, None, 2), -2.5), (slice(None, None, 2), -100.0)
+# What a request asks for beside its length; ``allowed``, ``forbidden``, ``biased`` and ``word`` are numbers of tokens,
+# ``bias`` is for some of the allowed ones. Of few tokens each comes back soon enough for penalties to tell whether it
+# did, and how often; where it is hot, what lies behind the likeliest ones comes, too.
 KINDS: dict[str, dict[str, Any]] = {
     "temperature 0": {"temperature": 0.0},
     "temperature 0.5": {"temperature": 0.5},
@@ -49,9 +53,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "allowed_token_ids": {"allowed": 6},
     "bad_words": {"allowed": 6, "forbidden": 2},
     "logit_bias": {"biased": 24},
-    "logit_bias above 0": {"allowed": 6, "lifted": True},
-    "logit_bias below 0": {"allowed": 6, "halved": True, "times": 3},
-    "repetition_penalty": {"allowed": 24, "lowered": True, "repetition_penalty": 1.4},
+    "logit_bias above 0": {"allowed": 6, "bias": LIFTED},
+    "logit_bias below 0": {"allowed": 6, "bias": HALVED, "times": 3},
+    "logit_bias of -100": {"allowed": 6, "bias": BANNED},
+    "repetition_penalty": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4},
     "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
     "presence_penalty below 0": {"allowed": 24, "presence_penalty": -1.5},
@@ -69,9 +74,9 @@ KINDS: dict[str, dict[str, Any]] = {
     # What parameters do beside each other: where one cuts what another has not changed yet, or is not looked at. That a
     # temperature divides what goes before it shows in so many times as many requests.
     "bad_words at temperature 0": {"temperature": 0.0, "allowed": 6, "forbidden": 2},
-    "penalties at temperature 0": {"temperature": 0.0, "allowed": 24, "lifted": True, **MODERATE},
+    "penalties at temperature 0": {"temperature": 0.0, "allowed": 24, "bias": LIFTED, **MODERATE},
     "penalties at temperature 0.5": {"temperature": 0.5, "allowed": 24, **MODERATE, "times": 3},
-    "logit_bias at temperature 2": {"temperature": 2.0, "allowed": 3, "lifted": True, "times": 3},
+    "logit_bias at temperature 2": {"temperature": 2.0, "allowed": 3, "bias": LIFTED, "times": 3},
     "top_k and top_p of allowed_token_ids": {"temperature": 1.5, "allowed": 24, "top_k": 6, "top_p": 0.8},
     "min_p of allowed_token_ids": {"temperature": 0.5, "allowed": 24, "min_p": 0.2},
     # One of three tokens: the last may not come behind the two others.
@@ -80,9 +85,7 @@ KINDS: dict[str, dict[str, Any]] = {
 # What a request rules out as tokens, which it names as text.
 OWN = ("ruled_out", "word")
 LAUNCH = "the launch's own parameters"
-# A bias of half of it is told apart by twice the evidence at -2.5 that there is at -1.5.
-BIAS, LOWERED, HALVED = 3.0, -8.0, -2.5
-NUMBERS, TURNED = ("allowed", "forbidden", "biased", "word"), ("lowered", "halved", "lifted", "ends", "times")
+NUMBERS, TURNED = ("allowed", "forbidden", "biased", "word"), ("bias", "ends", "times")
 # So many tokens behind each other are of a set of few by chance alone where nothing else is likely.
 IMPOSED = 16
 # The least change of a log-probability beyond which all count alike.
@@ -153,12 +156,9 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 given["bad_words"] = [str(tokenizer.decode(given["word"]))]
             if "biased" in kind:
                 given["logit_bias"] = {token: BIAS * (-1) ** place for place, token in enumerate(tokens)}
-            if "lifted" in kind:
-                given["logit_bias"] = {given["allowed_token_ids"][0]: BIAS}
-            if "halved" in kind:
-                given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"][::2], HALVED)
-            if "lowered" in kind:
-                given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"], LOWERED)
+            if "bias" in kind:
+                some, value = kind["bias"]
+                given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"][some], value)
             asked[f"{name} {turn}"] = given
     return asked
 

@@ -31,6 +31,8 @@ MOST_BINS, RULED_OUT = 12, 3
 # last token that is kept has such a share, so that its absence shows.
 KEPT, BORDER = range(3, 11), 0.08
 SHARPER = 1.5
+# How far apart in a batch draws are compared: random numbers may come again every so many rows.
+APART = range(1, 65)
 # So many times as many draws at what all others rest on: noise of a few hundred kinds shows after one prompt alone.
 GROUND = 4
 BIASED, BIAS = (0, 2), 1.0
@@ -210,13 +212,13 @@ def _gap(logits: torch.Tensor, asked: Mapping[str, Any]) -> float:
 
 
 def _pairs(drawn: list[int], chances: torch.Tensor) -> list[dict[str, Any]]:
-    """Draws that would be equal too often where requests share their random numbers: neighbours in a batch, and those
-    of the same place in two calls."""
+    """Draws that would be equal too often where requests share their random numbers: so many places apart in a batch,
+    and those of the same place in two calls. No draw is in two pairs of a kind."""
     half = len(drawn) // 2
-    kinds = {
-        "neighbours in a batch": list(zip(drawn[::2], drawn[1::2])),  # noqa: B905 - Python 3.9
-        "the same places of two calls": list(zip(drawn[:half], drawn[half:])),  # noqa: B905
-    }
+    kinds = {"the same places of two calls": list(zip(drawn[:half], drawn[half:]))}  # noqa: B905 - Python 3.9
+    for apart in APART:
+        pairs = zip(drawn, drawn[apart:])  # noqa: B905
+        kinds[f"{apart} places apart"] = [pair for n, pair in enumerate(pairs) if n // apart % 2 == 0]
     chance = float(chances.square().sum())
     return [
         {"name": name, "pairs": len(pairs), "equal": sum(one == other for one, other in pairs), "chance": chance}
