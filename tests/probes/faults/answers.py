@@ -926,3 +926,27 @@ def last_logprob_twice(llm: Any) -> None:
             completion.logprobs = [*completion.logprobs, completion.logprobs[-1]]
 
     _completed_otherwise(more)
+
+
+def at_most_eight_tops(llm: Any) -> None:
+    """Who asks for more of the likeliest tokens gets eight."""
+
+    def fewer(completion: Any) -> None:
+        for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+            for other in [one for one, entry in place.items() if one != token and entry.rank > 8]:
+                place.pop(other)
+
+    _completed_otherwise(fewer)
+
+
+def never_finished(llm: Any) -> None:
+    """Answers that are over do not say so."""
+    generate = llm.generate
+
+    def unfinished(*given: Any, **named: Any) -> Any:
+        outputs = generate(*given, **named)
+        for output in outputs:
+            output.finished = False
+        return outputs
+
+    changes.put(llm, "generate", unfinished)

@@ -1546,3 +1546,51 @@ def seeds_reset_all(llm: Any) -> None:
         return draw(logits, generators, k, p)
 
     _drawn_otherwise(llm, reset)
+
+
+def strong_biases_ignored(llm: Any) -> None:
+    """A logit_bias below -50, as users forbid tokens, has no effect."""
+
+    def weaker(asked: Any) -> None:
+        if asked.logit_bias:
+            asked.logit_bias = {token: bias for token, bias in asked.logit_bias.items() if bias > -50} or None
+
+    _asked_of_the_core(llm, weaker)
+
+
+def noise_comes_again_sixteen_rows_on(llm: Any) -> None:
+    """Every sixteenth row of a batch draws with the same random numbers."""
+
+    def again(seeds: Any, generators: dict[int, Any]) -> Any:
+        return seeds[[row if row in generators else row % 16 for row in range(len(seeds))]]
+
+    _seeded_otherwise(llm, again)
+
+
+def frequency_counts_at_most_three(llm: Any) -> None:
+    """A token that came more than three times is penalised as one that came three times."""
+
+    def few(tokens: list[int]) -> list[int]:
+        return [token for place, token in enumerate(tokens) if tokens[:place].count(token) < 3]
+
+    _penalized_otherwise(llm, few)
+
+
+def certain_tokens_are_greedy(llm: Any) -> None:
+    """A token of more than nine tenths is taken without a draw."""
+
+    def certain(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        best = logits.softmax(dim=-1).max(dim=-1)
+        drawn, told = draw(logits, generators, k, p)
+        return torch.where(best.values > 0.9, best.indices.to(drawn.dtype), drawn), told
+
+    _drawn_otherwise(llm, certain)
+
+
+def ranks_at_most_ten(llm: Any) -> None:
+    """Ranks of sampled tokens end at ten."""
+
+    def capped(told: Any, *_: Any) -> Any:
+        return told._replace(selected_token_ranks=told.selected_token_ranks.clamp(max=10))
+
+    _gathered_otherwise(llm, capped)

@@ -1191,3 +1191,13 @@ def last_row_of_large_batches_reads_anothers_block(llm: Any) -> None:
             metadata.block_table[-1, 0] = metadata.block_table[-2, 0]
 
     _tables_of_blocks(llm, wrong)
+
+
+def fortieth_block_read_twice(llm: Any) -> None:
+    """Sequences read their 41st block in place of the one behind it."""
+
+    def twice(metadata: Any) -> None:
+        if metadata is not None and metadata.block_table.shape[1] > 41:
+            metadata.block_table[:, 41] = metadata.block_table[:, 40]
+
+    _tables_of_blocks(llm, twice)

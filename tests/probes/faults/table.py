@@ -1096,6 +1096,19 @@ FAULTS = (
         ("RLD405",),
         ("agreement",),
     ),
+    Fault("sampling:strong_biases_ignored", "logit_bias below -50 has no effect", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:noise_comes_again_sixteen_rows_on",
+        "every sixteenth row of a batch shares random numbers",
+        ("RLD311",),
+        DRAWS,
+    ),
+    Fault("sampling:frequency_counts_at_most_three", "frequency_penalty counts to three", ("RLD404",), DRAWS),
+    Fault("sampling:certain_tokens_are_greedy", "tokens of more than nine tenths are not drawn", ("RLD404",), DRAWS),
+    Fault("sampling:ranks_at_most_ten", "ranks of sampled tokens end at ten", ("RLD213",), ANSWERS),
+    Fault("answers:at_most_eight_tops", "more than eight of the likeliest tokens never come", ("RLD213",), ANSWERS),
+    Fault("answers:never_finished", "answers that are over do not say so", ("RLD404",), ANSWERS),
+    Fault("small:fortieth_block_read_twice", "a block far out is read in place of the next", ("RLD204",), LENGTHS),
 )
 
 
