@@ -25,6 +25,9 @@ EVEN = 1.25  # kinds of nearly as many layers share a group size; 0.32 says 1.5,
 # How much larger than its input what a matrix puts out is. Scores of attention grow with the product of two; at 2.5 it
 # chooses, and among all positions.
 GAINS = {"q_proj": 1.6, "k_proj": 1.6, "q_norm": 1.6, "k_norm": 1.6}
+# How large the stream of layers is: about as in real models, where a norm's epsilon counts. A power of two, so that
+# nothing else depends on it. What writes into the stream has it.
+STREAM, WRITERS = 2.0**-5, ("embed_tokens.weight", "o_proj.weight", "down_proj.weight")
 # What configs call the number of experts.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 # By how much a router prefers a token's own experts to others, before norms, and what else of the stream it reads, in
@@ -333,6 +336,8 @@ def _write_qwen2(directory: Path, config: dict[str, Any]) -> None:
         weights[layer + "input_layernorm.weight"] = ones(hidden)
         weights[layer + "post_attention_layernorm.weight"] = ones(hidden)
     weights = {name: _drawn(name, tensor, chance) for name, tensor in weights.items()}
+    for name in [name for name in weights if name.endswith(WRITERS)]:
+        weights[name] *= STREAM
     weights["lm_head.weight"] *= _spread(vocab)
     weights["lm_head.weight"][byte_tokenizer.END] *= RARE  # an answer that ends at once shows little
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})

@@ -32,8 +32,10 @@ BLOCKS, LONG = 2, 512
 # How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
-# The adapters after the first one, in the order in which they are served, with the seeds of their numbers.
+# The adapters after the first one, in the order in which they are served, with the seeds of their numbers. One has a
+# scale of its own, which is not the one before's.
 OTHERS = {"renewed": 4, "second": 2}
+OWN_SCALE = {"renewed": 2.0}
 Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
 
 
@@ -57,6 +59,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     made = {"first": first, **others}
     reported = {"modules": len(modules), "rank": rank, "alpha": alpha, "strength": strength}
     running.record("adapters", reported)
+    scales = {name: alpha / rank * OWN_SCALE.get(name, 1.0) for name in made}
     found, requests = {"none": plain}, {}
     for name, adapter in made.items():
         served = "first" if name == "renewed" else name
@@ -66,7 +69,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
             running.engine.llm_engine.remove_lora(number)
             running.engine.reset_prefix_cache()
         own = ranks[name]
-        folder = write_adapter(Path(f"adapter-{served}"), adapter, own, alpha * own / rank)
+        folder = write_adapter(Path(f"adapter-{served}"), adapter, own, scales[name] * own)
         request = lora_request(served, number, folder)
         found[name] = _sampled(running, arguments, request, COMPLETIONS if name == "second" else 1)
         requests[name] = request
@@ -83,7 +86,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         found["second"].append(found["beside"].pop(1))
     for name, adapter, scale in (
         ("base", {}, 0.0),
-        *((name, adapter, alpha / rank) for name, adapter in made.items()),
+        *((name, adapter, scales[name]) for name, adapter in made.items()),
         ("unscaled", first, 1.0),
     ):
         trainer.load(_merged(base, adapter, scale))
@@ -118,7 +121,8 @@ def make_adapter(base: dict[str, Any], modules: list[str], rank: int, strength: 
         weight = base[f"{module}.weight"]
         rows_, columns = weight.shape
         down = torch.randn(rank, columns, generator=chance) / columns**0.5
-        up = torch.randn(rows_, rank, generator=chance) * strength
+        # In parts of what the matrix itself puts out.
+        up = torch.randn(rows_, rank, generator=chance) * strength * float(weight.float().std()) * columns**0.5
         made[module] = (down.to(weight.dtype), up.to(weight.dtype))
     return made
 
