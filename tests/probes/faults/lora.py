@@ -429,3 +429,14 @@ def adapters_lack_their_last_quarter(llm: Any) -> None:
             weights.lora_b[rows - rows // 4 :] = 0
 
     _loaded(without)
+
+
+def scale_of_the_first_adapter(llm: Any) -> None:
+    """All adapters are scaled as the one that was loaded first."""
+    first: list[float] = []
+
+    def other(weights: Any) -> None:
+        first.append(weights.lora_alpha / weights.rank)
+        weights.scaling = first[0]
+
+    _loaded(other)

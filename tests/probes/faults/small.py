@@ -1193,6 +1193,13 @@ def last_row_of_large_batches_reads_anothers_block(llm: Any) -> None:
     _tables_of_blocks(llm, wrong)
 
 
+def epsilon_ten_times_too_large(llm: Any) -> None:
+    """Norms add 1e-5 to the variance, not 1e-6."""
+    for module in model_of(llm).modules():
+        if hasattr(module, "variance_epsilon"):
+            changes.put(module, "variance_epsilon", 1e-5)
+
+
 def fortieth_block_read_twice(llm: Any) -> None:
     """Sequences read their 41st block in place of the one behind it."""
 

@@ -1108,7 +1108,15 @@ FAULTS = (
     Fault("sampling:ranks_at_most_ten", "ranks of sampled tokens end at ten", ("RLD213",), ANSWERS),
     Fault("answers:at_most_eight_tops", "more than eight of the likeliest tokens never come", ("RLD213",), ANSWERS),
     Fault("answers:never_finished", "answers that are over do not say so", ("RLD404",), ANSWERS),
+    Fault("small:epsilon_ten_times_too_large", "an epsilon of 1e-5 in place of 1e-6", ("RLD403",), ("agreement",)),
     Fault("small:fortieth_block_read_twice", "a block far out is read in place of the next", ("RLD204",), LENGTHS),
+    Fault("lora:scale_of_the_first_adapter", "adapters get the first one's scale", ("RLD214",), ("lora",), ADAPTERS),
+    Fault(
+        "weights:biases_kept_from_the_third_update_on",
+        "biases are kept from the third update on",
+        ("RLD402",),
+        ("weights",),
+    ),
 )
 
 

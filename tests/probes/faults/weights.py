@@ -596,3 +596,13 @@ def last_row_of_the_head_in_the_first_alone(llm: Any) -> None:
         return tensor
 
     _tensor(llm, "lm_head.weight", kept)
+
+
+def biases_kept_from_the_third_update_on(llm: Any) -> None:
+    count = [0]
+
+    def later(weights: Weights) -> Weights:
+        count[0] += 1
+        return [pair for pair in weights if count[0] < 3 or not pair[0].endswith(".bias")]
+
+    _through(llm, later)
