@@ -1,6 +1,6 @@
 """How many messages of published releases are traced to the place that prints them.
 
-    python -m benchmarks.messages [--count 1000] [--seed 1] [--alone] [--rough]
+    python -m benchmarks.messages [--count 1000] [--seed 1] [--alone] [--rough] [--packages torch,datasets]
 
 Places that raise are drawn at random from the tables, from releases drawn at random; their holes are filled with random
 values and the text is written as Python would print it, with the frames of the package and without (there messages too
@@ -50,9 +50,10 @@ def main() -> int:
     parser.add_argument("--alone", action="store_true", help="without frames only")
     parser.add_argument("--show", type=int, default=0, help="print so many that were not traced")
     parser.add_argument("--rough", action="store_true", help="values and logs as runs have them")
+    parser.add_argument("--packages", default=",".join(Table.packages()), help="draw from their tables alone")
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    drawn = [_drawn(chance, given.rough) for _ in range(given.count)]
+    drawn = [_drawn(chance, given.rough, given.packages.split(",")) for _ in range(given.count)]
     signatures = Signatures(list(load().checks.values()))
     for name, framed in (("with frames", True), ("message alone", False))[given.alone :]:
         telling = [d for d in drawn if framed or tells(d.place)]
@@ -81,9 +82,9 @@ def main() -> int:
     return 0
 
 
-def _drawn(chance: random.Random, rough: bool) -> Drawn:
+def _drawn(chance: random.Random, rough: bool, packages: list[str]) -> Drawn:
     while True:
-        table = Table.load(chance.choice(Table.packages()))
+        table = Table.load(chance.choice(packages))
         release = chance.choice(table.releases)
         (module, function, type_, template, conditions), positions = chance.choice(_rows(table))
         if table.releases.index(release) not in positions or not function:

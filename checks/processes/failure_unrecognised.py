@@ -50,7 +50,7 @@ from rldoctor.api import (
     Reach,
     Severity,
 )
-from rldoctor.api.logs import LoggedException, is_users, package_of, was_none
+from rldoctor.api.logs import LoggedException, called_by, is_users, package_of, was_none
 from rldoctor.api.seeds import seed_topology
 
 from ..exceptions import fatal_frames, places, root_of
@@ -183,7 +183,7 @@ def log_not_recognised(case: Case, run: LogRun) -> Iterator[Finding]:
     none = was_none(_first_cause(root))
     said += f" (`{none}` was None)" if none is not None else ""
     yield check.finding(
-        _native_crash(root) or f"{said}: {found.said if found is not None else 'no known pattern'}",
+        _native_crash(root) or f"{said}: {found.said if found is not None else f'no known pattern{called_by(root)}'}",
         evidence=(
             Evidence(text=str(_first_cause(root))[:600], source=root.source, line=root.line),
             *(Evidence(text=frame, source="traceback") for frame in reported.frames[-INNERMOST:]),

@@ -69,6 +69,15 @@ def packages_of(name: str) -> tuple[str, ...]:
     return tuple(package.name for package in record.packages) if record is not None else ()
 
 
+_TOPS = {"megatron-core": "megatron", "hydra-core": "hydra"}
+
+
+def top_module(package: str) -> str:
+    """The top-level module of a distribution."""
+    named = next((p.modules[0] for p in packages() if p.name == package and p.modules), None)
+    return named or _TOPS.get(package, package.replace("-", "_"))
+
+
 def programs() -> dict[str, str]:
     """The console programs of frameworks and engines, with the package that brings each."""
     return {program: record.packages[0].name for record in frameworks() for program in record.programs}

@@ -14,6 +14,7 @@ from rldoctor.catalogue.check import Check
 from rldoctor.frameworks import packages
 from rldoctor.io import untrusted
 from rldoctor.knowledge.message_families import family_of
+from rldoctor.knowledge.packages import top_module
 from rldoctor.link.remedies import Remedy, is_request, remedies
 from rldoctor.link.validations import argument_classes
 from rldoctor.logs.code_paths import is_users, module_of, package_of
@@ -27,6 +28,15 @@ from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 _MOST_SETTINGS = 6
 _MOST_OTHERS = 2
 _MOST_HOMES = 3
+# They validate, compose, fetch, carry and compute for whoever calls them: what they refuse was wrong before it came
+# there.
+_FOR_OTHERS = frozenset(
+    re.findall(
+        r"\S+",
+        "pydantic omegaconf hydra antlr4 httpcore httpx urllib3 requests aiohttp anyio torch numpy pandas pyarrow "
+        "datasets huggingface_hub safetensors tokenizers tensordict torchdata bitsandbytes flash_attn xformers triton wandb",
+    )
+)
 # The line of a traceback that raised.
 _ASSERTION = "AssertionError"
 _RAISES = re.compile(r"raise (?:\w+\.)*(?P<type>\w+)\b")
@@ -42,7 +52,10 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
     if found is None:
         return None
     found = _of_launch(found, case.plan)
-    return _reported(found, releases.get(found.place.package, ""), case)
+    raised = _reported(found, releases.get(found.place.package, ""), case)
+    library, calling = _call(root)
+    fixes = (Fix(title=f"look at what {calling} gives {library}"),) if calling else ()
+    return replace(raised, said=raised.said + called_by(root), fixes=raised.fixes or fixes)
 
 
 def _of_launch(found: Trace, plan: RolloutPlan | None) -> Trace:
@@ -99,6 +112,25 @@ def _condition(test: str) -> str:
     except (SyntaxError, ValueError, RecursionError):
         return ""
     return ast.unparse(asserted.test) if isinstance(asserted, ast.Assert) else ""
+
+
+def called_by(root: LoggedException) -> str:
+    """``; torch was called by step (trainer.py:12)``: whose code called the library in which a failure, or what it grew
+    from, was raised, where that library works for others; empty where it does not, or nobody is seen to call it."""
+    library, calling = _call(root)
+    return f"; {library} was called by {calling}" if calling else ""
+
+
+def _call(root: LoggedException) -> tuple[str, str]:
+    """The library that works for others in which a failure was raised, and who called it; both empty for none."""
+    link = next((link for link in root.chain if link.frames), root)
+    frames = [(package_of(frame.file, frame.function), frame) for frame in reversed(link.frames)]
+    library = frames[0][0] if frames and not link.is_cut_off else None
+    calling = next((frame for package, frame in frames if package not in ("python", *_FOR_OTHERS)), None)
+    if library is None or library not in _FOR_OTHERS or calling is None:
+        return "", ""
+    line = f":{calling.line}" if calling.line is not None else ""
+    return library, f"{calling.function} ({calling.file}{line})"
 
 
 def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] | None:
@@ -239,10 +271,9 @@ def _last(key: str) -> str:
 @lru_cache(maxsize=1)
 def _owners() -> dict[str, str]:
     """The package with a table, by its top-level module."""
-    named = {module: package.name for package in packages() for module in package.modules}
-    named["megatron"] = "megatron-core"
     covered = Table.packages()
-    return {**{name: name for name in covered}, **{m: name for m, name in named.items() if name in covered}}
+    named = {module: package.name for package in packages() for module in package.modules}
+    return {top_module(name): name for name in covered} | {m: name for m, name in named.items() if name in covered}
 
 
 def _owner(module: str | None) -> str | None:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from rldoctor.frameworks import packages
-from rldoctor.refresh.modules import OLDEST, module_name, modules, order, top
+from rldoctor.knowledge.packages import top_module
+from rldoctor.refresh.modules import OLDEST, module_name, modules, order
 from rldoctor.refresh.releases import Publications, news, with_releases
 from rldoctor.tables.frames import Table
 
@@ -43,7 +44,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0
-        for path, text in modules(release.open(), top(package), but=_LEFT_OUT):
+        for path, text in modules(release.open(), top_module(package), but=_LEFT_OUT):
             found = layout(text)
             if found:
                 count += 1

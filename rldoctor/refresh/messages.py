@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from rldoctor.frameworks import frameworks
+from rldoctor.knowledge.packages import top_module
 from rldoctor.records import dataclass
 from rldoctor.refresh.message_sites import Message, messages
-from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
 from rldoctor.refresh.releases import Publications, news, with_releases
 from rldoctor.tables.messages import CHANGED, CUT, Table
 
@@ -42,11 +43,13 @@ LIBRARIES = {
     "megatron-core": Library("0.8.0"),
     "torch": Library(
         "2.4.0",
-        r"^torch/(?:_refs|_decomp|_prims|_numpy|_vendor|_lazy|_export|_strobelight|_awaits|_inductor|_higher_order_ops"
-        r"|_meta_registrations|onnx|ao|export|jit|package|quantization|testing|distributions|special|signal|masked|mtia"
-        r"|xpu|fx/passes|_dynamo/(?:variables|backends|repro|polyfills)|backends/(?:xnnpack|_coreml|_nnapi)"
-        r"|utils/(?:hipify|viz|tensorboard|benchmark|bottleneck|model_dump|data/datapipes)"
-        r"|distributed/(?:rpc|_tools|pipelining|nn))(?:/|\.)",
+        r"^torch/(?:_(?:refs|decomp|prims\w*|numpy|vendor|lazy|export|strobelight|awaits|inductor|higher_order_ops|dynamo"
+        r"|functorch|subclasses|meta_registrations|custom_op\w*|tensor_str|C\w*)|onnx|ao|export|jit|package|quantization"
+        r"|testing|distributions|special|signal|masked|mtia|xpu|mps|fx|nested|sparse|func|futures|profiler"
+        r"|autograd/(?:gradcheck|functional|forward_ad|profiler\w*)|backends/(?:xnnpack|_coreml|_nnapi)"
+        r"|utils/(?:hipify|viz|tensorboard|benchmark|bottleneck|model_dump|_sympy|_cxx_pytree|_pytree|data/datapipes)"
+        r"|distributed/(?:rpc|_tools|pipelining|nn|_shard|algorithms|_local_tensor|_spmd|optim|benchmarks)"
+        r"|nn/(?:quant\w*|qat|intrinsic))(?:/|\.)",
     ),
     "datasets": Library("2.18.0", r"/(?:commands|io|formatting/(?:jax|tf)\w*)/"),
     "huggingface-hub": Library("0.23.0", r"^huggingface_hub/(?:cli|commands|inference|_jobs\w*|_space\w*)(?:/|\.)"),
@@ -98,7 +101,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
         count = 0
-        for path, text in modules(release.open(), top(package), but=left_out):
+        for path, text in modules(release.open(), top_module(package), but=left_out):
             digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
             if digest not in kept:
                 kept[digest] = list(messages(text))

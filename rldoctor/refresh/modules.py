@@ -21,10 +21,6 @@ EVERY = frozenset(
         *(package.name for package in packages() if package.symbols or not package.published),
     }
 )
-_TOPS = {package.name: package.modules[0] for package in packages() if package.modules} | {
-    "megatron-core": "megatron",
-    "hydra-core": "hydra",
-}
 # What nobody imports from outside.
 _INNER = re.compile(r"(?:^|/)(?:tests?|test_utils|testing|benchmarks?|third_party|examples?|_vendor|migration)(?:/|$)")
 
@@ -43,11 +39,6 @@ def modules(
 def module_name(path: str) -> str:
     """``vllm/config/__init__.py`` is ``vllm.config``."""
     return path.removesuffix("i").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def top(package: str) -> str:
-    """The top-level package of a distribution."""
-    return _TOPS.get(package, package.replace("-", "_"))
 
 
 def grouping(package: str) -> Callable[[Version], object]:

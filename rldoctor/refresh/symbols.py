@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rldoctor.frameworks import frameworks
+from rldoctor.knowledge.packages import top_module
 from rldoctor.records import dataclass
-from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order, top
+from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
 from rldoctor.refresh.releases import Publications, news
 from rldoctor.tables.options.outline import outline
 from rldoctor.tables.sources.trees import SourceTree
@@ -118,7 +119,7 @@ def _modules(tree: SourceTree, package: str, library: Library | None) -> Iterato
     if library is None:
         return modules(tree, package)
     inner = re.compile(library.inner) if library.inner is not None else None
-    return modules(tree, top(package), stubs=True, but=inner)
+    return modules(tree, top_module(package), stubs=True, but=inner)
 
 
 def symbols(text: str, *, classes_only: bool = False) -> Iterator[tuple[str, str]]:

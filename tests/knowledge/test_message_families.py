@@ -34,6 +34,11 @@ from tests.loaded import REGISTRY
             "deepspeed: deepspeed.runtime.engine.E.load",
             "Client provided checkpoint load path: {} does not exist",
         ),
+        ("RLD610", "torch: torch.serialization.load", "Expected input to be a checkpoint returned by torch.save"),
+        ("RLD301", "bitsandbytes: bitsandbytes.functional.is_on_gpu", "All input tensors need to be on the same GPU"),
+        ("RLD218", "bitsandbytes: bitsandbytes.functional.q", "Blockwise quantization only supports 16/32-bit floats"),
+        ("RLD112", "triton: triton.compiler.compiler.compile", "Unsupported conversion from {} to {}"),
+        ("RLD902", "datasets: datasets.arrow_reader._rel_to_abs_instr", 'Unknown split "{}". Should be one of {}.'),
     ],
 )
 def test_what_its_words_and_place_make_certain(code: str, where: str, template: str) -> None:
@@ -48,6 +53,16 @@ def test_what_its_words_and_place_make_certain(code: str, where: str, template: 
         ("trl: trl.trainer.x.T.__init__", "transformers version 5.2.0 or higher has to be installed", "ImportError"),
         ("axolotl: axolotl.x", "gradient checkpointing fails here", "ValueError"),
         ("vllm: vllm.x", "FlashAttention has no head size {} on V0", "ValueError"),
+        (
+            "torch: torch.utils.checkpoint.check",
+            "torch.utils.checkpoint: Recomputed values, on load",
+            "CheckpointError",
+        ),
+        ("datasets: datasets.builder.f", "An error occurred while generating the dataset", "DatasetGenerationError"),
+        ("datasets: datasets.utils.file_utils.xopen", "Server disconnected, cannot connect", "ConnectionError"),
+        ("tensordict: tensordict.base.f", "Failed to serialize the metadata", "RuntimeError"),
+        ("bitsandbytes: bitsandbytes.optim.adam.A", "Adam8bit does not support amsgrad=True", "ValueError"),
+        ("torch: torch.distributed.x", "the arguments have the same DeviceMesh", "RuntimeError"),
     ],
 )
 def test_what_could_be_several_things_is_nobodys(where: str, template: str, exception: str) -> None:

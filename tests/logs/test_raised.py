@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rldoctor.case import Case
 from rldoctor.logs.triage import triage_text
 from rldoctor.model import Finding
@@ -157,3 +159,66 @@ def test_what_megatron_and_sglang_raise_is_theirs() -> None:
 def test_what_python_says_itself_tells_no_place() -> None:
     (found,) = triage_text("IndexError: list index out of range\n").findings
     assert found.message.endswith("no known pattern")
+
+
+SITE = "/env/lib/python3.12/site-packages"
+ASKED = f"""\
+Traceback (most recent call last):
+  File "/home/me/train.py", line 9, in <module>
+    trainer.train()
+  File "{SITE}/trl/trainer/grpo_trainer.py", line 1136, in compute_loss
+    logits = model(input_ids)
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        (
+            f'  File "{SITE}/torch/nn/modules/module.py", line 1784, in _call_impl\n    return forward_call(*args)\n'
+            f'  File "{SITE}/torch/nn/modules/linear.py", line 125, in forward\n    return F.linear(x, w)\n'
+            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (77x768 and 4096x5120)\n",
+            "no known pattern",
+        ),
+        (
+            f'  File "{SITE}/torch/distributed/fsdp/_common_utils.py", line 429, in _assert_in_training_states\n'
+            "    raise ValueError(msg)\nValueError: expected to be in states [1] but current state is IDLE\n",
+            "raised by torch ",
+        ),
+    ],
+    ids=["compiled", "Python"],
+)
+def test_what_a_library_refuses_was_wrong_before_it_came_there(library: str, said: str) -> None:
+    found = finding(ASKED + library)
+    assert found.code == "RLD900"
+    assert f": {said}" in found.message
+    assert found.message.endswith(f"; torch was called by compute_loss ({SITE}/trl/trainer/grpo_trainer.py:1136)")
+
+
+def test_who_called_is_told_of_libraries_alone() -> None:
+    assert "was called by" not in finding(LOG).message
+    alone = "Traceback (most recent call last):\n" + "".join(
+        f'  File "{SITE}/torch/{file}.py", line 7, in forward\n    return f(x)\n' for file in ("nn/a", "nn/b")
+    )
+    assert "was called by" not in finding(f"{alone}RuntimeError: it broke\n").message
+
+
+def test_a_library_that_finds_the_mistake_of_a_known_family() -> None:
+    text = ASKED + (
+        f'  File "{SITE}/bitsandbytes/functional.py", line 464, in is_on_gpu\n    raise RuntimeError(\n'
+        "RuntimeError: All input tensors need to be on the same GPU, but found some tensors to not be on a GPU:\n"
+        " [(torch.Size([1, 393216]), device(type='cpu'))]\n"
+    )
+    found = finding(text)
+    assert found.code == "RLD301"
+    assert "in bitsandbytes.functional.is_on_gpu, when `not on_gpu`; bitsandbytes was called by compute_loss" in (
+        found.message
+    )
+    assert [fix.title for fix in found.fixes] == [
+        f"look at what compute_loss ({SITE}/trl/trainer/grpo_trainer.py:1136) gives bitsandbytes"
+    ]
+
+
+def test_what_hydra_shows_without_frames_is_placed() -> None:
+    found = finding("omegaconf.errors.InterpolationKeyError: Interpolation key 'data.max_len' not found\n")
+    assert "raised by omegaconf " in found.message
