@@ -34,7 +34,8 @@ _FOR_OTHERS = frozenset(
     re.findall(
         r"\S+",
         "pydantic omegaconf hydra antlr4 httpcore httpx urllib3 requests aiohttp anyio torch numpy pandas pyarrow "
-        "datasets huggingface_hub safetensors tokenizers tensordict torchdata bitsandbytes flash_attn xformers triton wandb",
+        "datasets huggingface_hub safetensors tokenizers tensordict torchdata bitsandbytes flash_attn xformers triton "
+        "wandb",
     )
 )
 # The line of a traceback that raised.
