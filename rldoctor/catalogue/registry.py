@@ -108,9 +108,8 @@ def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
     for entry in found:
         if entry.name in disabled:
             continue
-        try:
-            module = entry.module
-        except AttributeError:
+        module = entry.module
+        if module is None:
             registry.broken.append(BrokenPlugin(entry.name, f"its entry point names no module: {entry.value!r}"))
         else:
             known = deferred.kept(module) if defer and module == BUILTIN else []

@@ -30,7 +30,7 @@ def _found() -> tuple[tuple[Framework, ...], tuple[BrokenPlugin, ...]]:
         records[record.name] = record
     for entry in plugins.entries(GROUP):  # a module here is called entries, too
         try:
-            record = importlib.import_module(entry.module).FRAMEWORK
+            record = importlib.import_module(entry.module or entry.value).FRAMEWORK
         except (Exception, SystemExit) as error:  # a plugin may fail in any way; the others still count
             broken.append(BrokenPlugin.of(entry, error))
             continue
