@@ -32,8 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING
 
 from rldoctor.api import (
     Applicability,
@@ -69,6 +68,9 @@ from ..observed.imports import (
     stopped,
 )
 from ..observed.logged_imports import answered_by_another, as_logged, failure_of, link_of
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 check = Check("RLD108", "package-missing", __doc__, before=("RLD603",))
 

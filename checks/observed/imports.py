@@ -6,15 +6,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-from packaging.requirements import InvalidRequirement, Requirement
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rldoctor.api import Case, NotChecked, Reach, find
 from rldoctor.api.facts import Packages
 from rldoctor.api.packages import canonical
 
 from ..exceptions import Link, root_of
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 # Modules whose distribution is called otherwise.
 DISTRIBUTIONS = {
@@ -177,6 +178,8 @@ def owner(frames: Any, case: Case) -> str:
 
 def requirements(name: str, case: Case) -> list[Requirement]:
     """What an installed package declares to need, extras included; a line that cannot be read is left out."""
+    from packaging.requirements import InvalidRequirement, Requirement  # as long to import as half of the checks
+
     package = find(case.packages, name) if case.packages else None
     found = []
     for line in package.requires if package else ():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.option_table import declared_choices, default_number
 from rldoctor.knowledge.known_issues import KnownIssue, known_issues
 from rldoctor.knowledge.layers import elsewhere, mended, replaced
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
@@ -11,8 +10,6 @@ from rldoctor.knowledge.releases import as_specifier as release_specifier
 from rldoctor.knowledge.releases import combined as combined_specifier
 from rldoctor.knowledge.releases import published_name, python_admitted
 from rldoctor.knowledge.scope import Scope
-from rldoctor.link.remedies import remedies
-from rldoctor.link.stated import refused_values, unheard_texts
 from rldoctor.tables.symbols.fitting import Request as SymbolRequest
 from rldoctor.tables.symbols.fitting import accepting, exports, refused_by_all, taken_by_all
 from rldoctor.tables.symbols.fitting import packages as symbol_packages
@@ -28,8 +25,6 @@ __all__ = [
     "accepting",
     "accepting_releases",
     "combined_specifier",
-    "declared_choices",
-    "default_number",
     "elsewhere",
     "exports",
     "known_issues",
@@ -37,12 +32,9 @@ __all__ = [
     "published_name",
     "python_admitted",
     "refused_by_all",
-    "refused_values",
     "release_specifier",
-    "remedies",
     "replaced",
     "symbol_history",
     "symbol_packages",
     "taken_by_all",
-    "unheard_texts",
 ]

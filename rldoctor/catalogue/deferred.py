@@ -1,26 +1,29 @@
-"""Checks whose modules are imported when something in them is asked for: what they are called and what their detectors
+"""Checks and probes whose modules are imported when something in them is asked for: what they are called and what they
 need is kept beside the compiled modules, as those are, and holds as long as no source file changes.
 
 Most checks miss a fact (no launch was given, no probe has run), which their needs alone show. Of a check that misses
-none, the module with the detector is imported, and its other parts are not."""
+none, the module with the detector is imported, and its other parts are not. A probe is imported when its jobs are asked
+for, which no static check does."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rldoctor import own_sources
 from rldoctor.catalogue.check import Check, Detector, Kind
+from rldoctor.catalogue.probe import Probe
+from rldoctor.catalogue.scenario import Scenario
 from rldoctor.io import atomic
-from rldoctor.model import Grade
+from rldoctor.model import Grade, Level
 
 FILE = "rldoctor-checks.json"
 
@@ -49,11 +52,29 @@ class Row(msgspec.Struct, array_like=True):
     modules: tuple[str, ...]
 
 
+class ProbeRow(msgspec.Struct, array_like=True):
+    """What is known of a probe or a scenario without its module: all but what it makes of a request, which ``module``
+    has under ``attribute``. ``file`` is its child or program."""
+
+    module: str
+    attribute: str
+    is_scenario: bool
+    name: str
+    level: Level
+    file: str | None
+    needs: tuple[str, ...]
+    reads: tuple[str, ...]
+    seconds: float
+    vocabulary_seconds: float = 0.0
+    disturbs: bool = False
+
+
 class Kept(msgspec.Struct, array_like=True):
     """The rows, and the state of the source files that they were made from."""
 
     state: int
     rows: tuple[Row, ...]
+    probes: tuple[ProbeRow, ...]
 
 
 class DeferredCheck(Check):
@@ -99,6 +120,46 @@ class DeferredCheck(Check):
         return self.real.known_by[number](job)
 
 
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module, which is imported when it is called."""
+
+    def call(*given: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*given)
+
+    return call
+
+
+def _probe(row: ProbeRow) -> Probe | Scenario:
+    known: dict[str, Any] = {name: getattr(row, name) for name in ("name", "level", "needs", "reads", "seconds")}
+    file, ask = Path(row.file) if row.file is not None else None, _later(row.module, row.attribute)
+    if row.is_scenario:
+        known |= {"vocabulary_seconds": row.vocabulary_seconds, "disturbs": row.disturbs}
+        return Scenario(program=file, runs=ask, **known)
+    assert file is not None
+    return Probe(child=file, jobs=ask, **known)
+
+
+def probe_row(probe: Probe | Scenario) -> ProbeRow:
+    """What is kept of a probe or a scenario."""
+    is_scenario = isinstance(probe, Scenario)
+    asks: Any = probe.runs if isinstance(probe, Scenario) else probe.jobs
+    file = probe.program if isinstance(probe, Scenario) else probe.child
+    found = ProbeRow(
+        asks.__module__,
+        asks.__name__,
+        is_scenario,
+        probe.name,
+        probe.level,
+        str(file) if file is not None else None,
+        probe.needs,
+        probe.reads,
+        probe.seconds,
+    )
+    if isinstance(probe, Scenario):
+        found.vocabulary_seconds, found.disturbs = probe.vocabulary_seconds, probe.disturbs
+    return found
+
+
 def row(check: Check, modules: Iterable[str]) -> Row:
     """What is kept of a check."""
     seen: Counter[str] = Counter()
@@ -120,24 +181,31 @@ def row(check: Check, modules: Iterable[str]) -> Row:
     )
 
 
-def kept(package: str) -> list[DeferredCheck]:
-    """The checks of a package as they were kept; empty where nothing is, or a file of the package or of rldoctor has
-    changed since."""
+class Known(NamedTuple):
+    """Checks and probes that are known without their modules."""
+
+    checks: list[DeferredCheck]
+    probes: list[Probe | Scenario]
+
+
+def kept(package: str) -> Known:
+    """What was kept with a package; empty where nothing is, or a file of the package or of rldoctor has changed
+    since."""
     found = _place(package)
     with suppress(OSError, msgspec.DecodeError):
         if found is not None:
             content = msgspec.json.decode((found[1] / FILE).read_bytes(), type=Kept)
             if content.state == own_sources.state(own_sources.HOME, found[0]):
-                return [DeferredCheck(one) for one in content.rows]
-    return []
+                return Known([*map(DeferredCheck, content.rows)], [*map(_probe, content.probes)])
+    return Known([], [])
 
 
-def keep(package: str, rows: Iterable[Row]) -> None:
-    """Keeps the checks of a package, where Python would keep what it compiles."""
+def keep(package: str, rows: Iterable[Row], probes: Iterable[ProbeRow] = ()) -> None:
+    """Keeps what is known of checks and probes with a package, where Python would keep what it compiles."""
     found = _place(package)
     if found is None:
         return
-    content = msgspec.json.encode(Kept(own_sources.state(own_sources.HOME, found[0]), tuple(rows)))
+    content = msgspec.json.encode(Kept(own_sources.state(own_sources.HOME, found[0]), tuple(rows), tuple(probes)))
     with suppress(OSError):
         atomic.write(found[1] / FILE, content)
 

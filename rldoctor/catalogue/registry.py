@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import pkgutil
 import sys
+from collections.abc import Sequence
 from dataclasses import field
 from types import ModuleType
 
@@ -22,8 +23,9 @@ from rldoctor.records import dataclass
 
 # Either may bring checks, probes and scenarios; two names say what is in a module before it is imported.
 GROUPS = ("rldoctor.checks", "rldoctor.probes")
-# The package with the checks that rldoctor brings along.
+# The package with the checks that rldoctor brings along, and the module with its probes.
 BUILTIN = "rldoctor_checks"
+PROBES = "rldoctor.probes.builtin"
 # Packages whose import is as long as it is.
 OWN = (BUILTIN, "rldoctor")
 # What is taken for digits of a code.
@@ -100,26 +102,32 @@ def plugins() -> set[str]:
 def load(disabled: tuple[str, ...] = (), *, defer: bool = False) -> Registry:
     """Loads every entry point of the groups except the ``disabled`` plugins. A module that fails to import is recorded
     as broken, never raised; the other modules of its plugin still count. With ``defer`` the modules of built-in checks
-    that have not changed since the last time are imported when they are needed (:mod:`rldoctor.catalogue.deferred`)."""
+    and probes that have not changed since the last time are imported when they are needed
+    (:mod:`rldoctor.catalogue.deferred`)."""
     registry = Registry()
     # The built-ins first, so that a third party that reuses a code is the one that is refused.
     named = [entry for group in GROUPS for entry in entries(group)]
     found = sorted(named, key=lambda e: (not e.name.startswith("builtin"), e.name, e.value))
+    kept = deferred.kept(BUILTIN) if defer else deferred.Known([], [])
+    held: dict[str, Sequence[Check | Probe | Scenario]] = {BUILTIN: kept.checks, PROBES: kept.probes}
+    unkept = {BUILTIN, PROBES} if defer and not kept.checks else set()
     for entry in found:
         if entry.name in disabled:
             continue
         module = entry.module
         if module is None:
             registry.broken.append(BrokenPlugin(entry.name, f"its entry point names no module: {entry.value!r}"))
-        else:
-            known = deferred.kept(module) if defer and module == BUILTIN else []
-            for check in known:
-                registry.add(entry.name, check)
-            if not known:
-                _load(registry, entry.name, module)
-            if defer and module == BUILTIN and not known and not registry.broken:
-                rows = (deferred.row(check, _modules(check)) for check in registry.checks.values())
-                deferred.keep(module, rows)
+            continue
+        known = held.get(module, ())
+        for item in known:
+            registry.add(entry.name, item)
+        if not known:
+            _load(registry, entry.name, module)
+        if module in unkept:
+            unkept.remove(module)
+            if not unkept and not registry.broken:
+                checks = (deferred.row(check, _modules(check)) for check in registry.checks.values())
+                deferred.keep(BUILTIN, checks, map(deferred.probe_row, registry.probes.values()))
     registry.broken += frameworks.broken()
     return registry
 

@@ -9,7 +9,6 @@ kept in the user's cache folder until a file or folder that was read changes, or
 from __future__ import annotations
 
 import gc
-import hashlib
 import json
 import os
 import sys
@@ -25,10 +24,8 @@ from rldoctor.case.lookup import Absent, find
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.record import Framework
 from rldoctor.io import atomic
-from rldoctor.link.locate import SearchPath
 from rldoctor.plan.handed import handed
 from rldoctor.plan.model import RolloutPlan
-from rldoctor.tables.sources.trees import import_roots
 
 _KEPT = 64  # results in the cache folder
 
@@ -43,6 +40,8 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     if not wanted and not engines:
         return Absent("no RL framework of this launch is installed here")
     # What follows sources is a tenth of a start, and for nothing where there is nothing to link or it was done before.
+    import hashlib
+
     from rldoctor.link.validations import given_settings
 
     entries = [_entries(record, case.plan) for record, _ in wanted]
@@ -60,6 +59,7 @@ def observe(case: Case) -> dict[str, Any] | Absent | Unknown:
     if found is not None:
         return found
     from rldoctor.link.framework import engine, link
+    from rldoctor.link.locate import SearchPath
     from rldoctor.link.sources import Sources
 
     collecting = gc.isenabled()
@@ -114,6 +114,8 @@ def _asked(plan: RolloutPlan | None, record: Framework) -> bool:
 
 def _roots(packages: Packages) -> list[str]:
     """The folders that modules are imported from, in the order of the distributions found there."""
+    from rldoctor.tables.sources.trees import import_roots
+
     locations = dict.fromkeys(d.location for d in packages.distributions if d.location)
     roots = [str(root) for location in locations for root in (Path(location), *import_roots(Path(location)))]
     return [root for root in dict.fromkeys(roots) if Path(root).is_dir()]

@@ -53,7 +53,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.plan import cite_given
-from rldoctor.api.releases import remedies
+from rldoctor.api.refusals import remedies
 
 from .conflicts import CONFLICTS
 

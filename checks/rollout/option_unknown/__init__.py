@@ -51,8 +51,8 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
-from rldoctor.api.releases import declared_choices, default_number, refused_values, unheard_texts
-from rldoctor.api.releases import remedies as ways
+from rldoctor.api.refusals import declared_choices, default_number, refused_values, unheard_texts
+from rldoctor.api.refusals import remedies as ways
 
 from . import attention_variable
 from .fixes import in_place, once, refusal, remedies, reported

@@ -1,0 +1,9 @@
+"""What a release refuses of the values that a launch gives, and what would keep it from that."""
+
+from __future__ import annotations
+
+from rldoctor.frameworks.option_table import declared_choices, default_number
+from rldoctor.link.remedies import remedies
+from rldoctor.link.stated import refused_values, unheard_texts
+
+__all__ = ["declared_choices", "default_number", "refused_values", "remedies", "unheard_texts"]
