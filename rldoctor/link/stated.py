@@ -4,7 +4,7 @@ source is not at hand."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -55,9 +55,7 @@ def refused_values(package: str, version: str, function: str, values: Mapping[st
     the table lacks, unless it lies between two that agree."""
     module, _, name = function.partition(":")
     reader = _Reader(values)
-    for place in _places(package, version, module):
-        if place.function != name:
-            continue
+    for place in _places(package, version, module, lambda function: function == name):
         condition = joined(place.conditions)
         fields = reader.fields(condition)
         if len(fields) == 1 and reader.holds(condition):
@@ -72,9 +70,12 @@ def refusal_in(
     whenever an object of it is made. The class may be one that the module passes on, and ``*`` is every function of it.
     None is given for a field that it may have from elsewhere."""
     reader = _Reader({key: one for key, one in values.items() if one is not None}, settings or "self")
-    for place in _places(package, version, module, below=not settings):
-        here = name in (place.function, "*") if settings else place.function.rpartition(".")[0] == name
-        if not here or not place.steady:
+
+    def is_asked(function: str) -> bool:
+        return name in (function, "*") if settings else function.rpartition(".")[0] == name
+
+    for place in _places(package, version, module, is_asked, below=not settings):
+        if not place.steady:
             continue
         condition = joined(place.conditions)
         reads = sorted(reader.fields(condition))
@@ -103,13 +104,15 @@ def _read(package: str, version: str) -> tuple[Table, tuple[int, ...]] | None:
     return (table, at) if at else None
 
 
-def _places(package: str, version: str, module: str, below: bool = False) -> Iterator[Place]:
-    """The messages of a module of one release, and of those ``below`` it, whose conditions tell all that has to
-    hold."""
+def _places(
+    package: str, version: str, module: str, wanted: Callable[[str], bool], below: bool = False
+) -> Iterator[Place]:
+    """The messages that the functions of a module that are ``wanted`` have in one release, and those of modules
+    ``below`` it, whose conditions tell all that has to hold."""
     if (read := _read(package, version)) is None:
         return
     table, at = read
-    for place in table.within(module, below):
+    for place in table.within(module, below, wanted):
         spans = ((table.releases.index(first), table.releases.index(last)) for first, last in place.spans)
         stated = place.conditions and not any(map(_handles, place.conditions))
         if place.whole and stated and any(first <= at[0] and at[-1] <= last for first, last in spans):

@@ -4,7 +4,7 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,16 @@ class Table(PackedTable):
         super().__init__(package, content)
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
 
-    def within(self, module: str, below: bool = False) -> Iterator[Place]:
-        """The messages of one module, in any release, and of those ``below`` it."""
+    def within(
+        self, module: str, below: bool = False, wanted: Callable[[str], bool] = lambda function: True
+    ) -> Iterator[Place]:
+        """The messages of one module, in any release, and of those ``below`` it, of the functions that are
+        ``wanted``."""
         names = (name for name in self._modules if name.startswith(f"{module}.")) if below else ()
         for name in (module, *names):
             for function, rows in self._modules.get(name, {}).items():
-                yield from (self._place(name, function, row) for row in rows)
+                if wanted(function):
+                    yield from (self._place(name, function, row) for row in rows)
 
     def holding(self, text: str, shortest: int) -> Iterator[Place]:
         """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
