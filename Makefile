@@ -5,9 +5,9 @@ VENV := .venv
 PATIENT := .patient
 RAY := .ray
 # Each worker of a test run may have an engine of its own, of about a gigabyte; one more than processors, since tests wait
-# for programs, too. The quick ones wait more often and need less.
+# for programs, too. The quick ones need less. A worker costs six to eleven seconds of a processor before its first test.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
-QUICK_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? 2 * n : 8)))
+QUICK_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 8 ? n + 1 : 8)))
 PYTEST = $(VENV)/bin/pytest --dist loadgroup --numprocesses
 QUICK = "not engine and not ray and not v0 and not gpu and not alone and not long"
 

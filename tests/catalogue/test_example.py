@@ -19,6 +19,8 @@ from rldoctor.plan.vocabulary import terms
 from rldoctor.report import explanation
 from tests.loaded import REGISTRY
 
+# One worker judges each example, and once.
+pytestmark = pytest.mark.xdist_group("examples")
 BUILTIN = sorted(code for code in REGISTRY.checks if REGISTRY.origin[code].startswith("builtin"))
 TOLD = """## Fires
 

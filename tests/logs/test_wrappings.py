@@ -26,6 +26,7 @@ LOST = {("flattened", "ray_segfault"), ("an inventory", "dist_rank_hangs")}
 Verdict = tuple[str, str | None, str | None]
 
 
+@cache
 def verdict(text: str) -> Verdict:
     report = triage_text(text)
     assert report.incident is not None
