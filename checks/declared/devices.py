@@ -17,8 +17,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def is_of_this_machine(address: object) -> bool:
-    """Whether the address of a Ray is this machine's."""
-    return any(name in str(address) for name in (*LOOPBACK, "auto", "local"))
+    """Whether the address of a Ray is this machine's: ``auto``, ``local``, or one whose host is, such as
+    ``127.0.0.1:6379``, ``ray://localhost:10001`` or ``http://[::1]:8265``."""
+    place = str(address).rpartition("://")[2].partition("/")[0]
+    host = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    return host in (*LOOPBACK, "auto", "local") or place in LOOPBACK
 
 
 # Data parallel engines of vLLM of which this launch is one, or which take other nodes too.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rldoctor_checks.declared.devices import is_of_this_machine
 from rldoctor_checks.processes.ray_resources import check
 
 from rldoctor.api import Finding, Grade, Outcome, Severity
@@ -19,6 +20,17 @@ from tests.checks.launches import LaunchFile
 from tests.logs.asking import finding, findings, raised
 from tests.logs.excerpts import HEALTHY
 
+HERE = (
+    "auto",
+    "local",
+    "localhost",
+    "localhost:6379",
+    "127.0.0.1:6379",
+    "ray://localhost:10001",
+    "http://[::1]:8265",
+    "::1",
+)
+ELSEWHERE = ("autoscaled-head:6379", "ray://head.cluster.local:10001", "http://10.0.0.5:8265", "[fd00::1]:6379", None)
 PENDING = (
     "\x1b[33m(autoscaler +6s)\x1b[0m Error: No available node types can fulfill resource request "
     "{'CPU': 1.0, 'GPU': 1.0}. Add suitable node types to this cluster to resolve this issue.\n"
@@ -493,3 +505,8 @@ def test_the_autoscaler_has_no_type_of_node() -> None:
     assert findings(check, f"{said}[{{'GPU': 1.0}}].\n" + HEALTHY.rpartition("\n{'train_runtime'")[0]) == []
     # The group's own resource is there once the group is: https://github.com/ray-project/ray/issues/20968
     assert findings(check, f"{said}[{{'bundle_group_f603e2de7cd8': 0.001}}]. If this request is related\n") == []
+
+
+@pytest.mark.parametrize("address", [*HERE, *ELSEWHERE])
+def test_whose_address_it_is(address: str | None) -> None:
+    assert is_of_this_machine(address) is (address in HERE)
