@@ -17,6 +17,7 @@ from rich.text import Text
 from rldoctor import verdict
 from rldoctor.flow import examination, run, session
 from rldoctor.report.detail import Detail
+from rldoctor.report.page import Drawn
 from rldoctor.report.rich_text import print_report
 
 LAUNCH = """python3 -m verl.trainer.main_ppo \\
@@ -40,7 +41,7 @@ def picture() -> str:
     )
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ rldoctor check {FILE} --assume machine.json", style="bold"))
-    print_report(console, judged, Detail.USUAL)
+    print_report(Drawn(console), judged, Detail.USUAL)
     plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title="rldoctor", code_format=plain, unique_id="report")
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+from rldoctor.report.page import ELSEWHERE
+
 # A terminal that says it has no columns, or hardly any, would get no text, or one letter a line.
 NARROWEST = 40
-# A file or a job's log has no width, and is searched line by line.
-ELSEWHERE = 4000
 
 
 def drawn(draw: Callable[[Console], None], terminal: bool | None = None) -> str:

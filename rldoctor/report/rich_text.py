@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import PurePath
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from rldoctor.model import CheckResult, Evidence, Finding, Fix, Incident, Outcome, Report, Severity, State
 from rldoctor.report import words
-from rldoctor.report.console import drawn
 from rldoctor.report.detail import Detail
+from rldoctor.report.page import Drawn, Page, Plain, is_plain
 from rldoctor.report.summary import sentence
 
 COLOUR = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -41,33 +36,39 @@ _INSTALLED = re.compile(r"^\S*/(?:(?:site|dist)-packages|working_dir_files/_ray_
 
 def render(report: Report, terminal: bool | None = None, detail: Detail = Detail.USUAL) -> str:
     """The report as text, with colours on a ``terminal`` (None: where standard output is one)."""
-    return drawn(partial(print_report, report=report, detail=detail), terminal)
+    if not terminal and is_plain():
+        page = Plain()
+        print_report(page, report, detail)
+        return page.text
+    from rldoctor.report.console import drawn
+
+    return drawn(lambda console: print_report(Drawn(console), report, detail), terminal)
 
 
-def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL) -> None:
-    """Prints the report on a console."""
+def print_report(page: Page, report: Report, detail: Detail = Detail.USUAL) -> None:
+    """Prints the report on a page."""
     state = words.verdict_of(report).state
     findings = list(report.findings)
     if state is State.NOT_JUDGED or not findings or words.is_well(report):
         if detail is not Detail.FINDINGS or state is State.NOT_JUDGED:
-            console.print(Text(words.headline(report), style=OF_STATE[state]))
+            page.line((words.headline(report), OF_STATE[state]))
         for suspect in report.incident.suspects if report.incident is not None else ():
-            _print_evidence(console, suspect, detail)
-    _print_findings(console, report, findings, detail)
+            _print_evidence(page, suspect, detail)
+    _print_findings(page, report, findings, detail)
     if detail is Detail.FINDINGS:
         return
     for line in words.earlier(report):
-        console.print(Text(line, style="dim"))
+        page.line((line, "dim"))
     if state is State.FINDINGS and report.missing:
-        console.print(Text(f"not judged: {'; '.join(str(missing) for missing in report.missing)}", style="yellow"))
+        page.line((f"not judged: {'; '.join(str(missing) for missing in report.missing)}", "yellow"))
     for note in report.notes:
-        console.print(Text(f"note: {note}", style="dim"))
+        page.line((f"note: {note}", "dim"))
     if detail is Detail.ALL:
         from rldoctor.report.pictures import print_pictures
 
-        _print_rest(console, report)
+        _print_rest(page, report)
         for one in report.exhibits:
-            print_pictures(console, one)
+            print_pictures(page.console, one)
     # The first line of a failed run names a line of its log.
     is_named = report.incident is not None and any(
         at is not None and words.is_in(at, report.target) for at in map(words.located, findings[:1])
@@ -75,7 +76,7 @@ def print_report(console: Console, report: Report, detail: Detail = Detail.USUAL
     judged = f"judged: {report.target}: " if findings and not words.is_well(report) and not is_named else ""
     unshown = sum(max(len(finding.fixes) - MOST_FIXES, 0) for finding in findings[: _whole(report, detail)])
     rest = sentence(report) if detail is Detail.ALL else words.rest(report, unshown)
-    console.print(Text(f"{judged}{rest}", style="dim"))
+    page.line((f"{judged}{rest}", "dim"))
 
 
 def _whole(report: Report, detail: Detail) -> int:
@@ -83,7 +84,7 @@ def _whole(report: Report, detail: Detail) -> int:
     return len(report.findings) if detail is Detail.ALL else 1 if report.incident is not None else MOST_WHOLE
 
 
-def _print_findings(console: Console, report: Report, findings: list[Finding], detail: Detail) -> None:
+def _print_findings(page: Page, report: Report, findings: list[Finding], detail: Detail) -> None:
     """The findings, in full as far as one screen goes. In a log the first one is the answer and what failed after it
     one line."""
     incident = report.incident
@@ -92,36 +93,36 @@ def _print_findings(console: Console, report: Report, findings: list[Finding], d
     for number, finding in enumerate(findings[:heads]):
         beside = number > 0 and incident is not None and incident.kind in ("crashed", "stalled")
         shown = words.beside(finding, findings[0]) if beside else words.head(finding, None if number else incident)
-        console.print(Text(shown, style="dim" if beside else COLOUR[finding.severity]))
+        page.line((shown, "dim" if beside else COLOUR[finding.severity]))
         if number < whole:
             if detail is Detail.ALL:
-                _print_all_of(console, finding)
+                _print_all_of(page, finding)
             else:
-                _print_on_a_screen(console, finding, report)
+                _print_on_a_screen(page, finding, report)
         elif incident is None and finding.fixes:
-            _print_in_one_line(console, finding.fixes[0], f"fix: {finding.fixes[0].title}", _effects(finding.fixes[0]))
+            _print_in_one_line(page, finding.fixes[0], f"fix: {finding.fixes[0].title}", _effects(finding.fixes[0]))
         if number == 0 and incident is not None:
-            _print_incident(console, incident, finding, detail)
+            _print_incident(page, incident, finding, detail)
     if len(findings) > heads:
-        console.print(Text(f"and {len(findings) - heads} more findings", style="dim"))
+        page.line((f"and {len(findings) - heads} more findings", "dim"))
 
 
-def _print_all_of(console: Console, finding: Finding) -> None:
-    _indented(console, Text(f"{finding.name} ({finding.grade.value})", style="dim"))
+def _print_all_of(page: Page, finding: Finding) -> None:
+    page.line((f"{finding.name} ({finding.grade.value})", "dim"), indent=2)
     for case in finding.cases:
-        _indented(console, Text(f"in {case}", style="dim"))
+        page.line((f"in {case}", "dim"), indent=2)
     for evidence in finding.evidence:
-        _print_evidence(console, evidence, Detail.ALL)
+        _print_evidence(page, evidence, Detail.ALL)
     for fix in finding.fixes:
-        _print_fix(console, fix, _effects(fix))
+        _print_fix(page, fix, _effects(fix))
     if finding.url:
-        _indented(console, Text(finding.url, style="blue"))
+        page.line((finding.url, "blue"), indent=2)
 
 
-def _print_on_a_screen(console: Console, finding: Finding, report: Report) -> None:
+def _print_on_a_screen(page: Page, finding: Finding, report: Report) -> None:
     """What explains a finding, on the lines that a screen of 80 columns has for it. Nothing is said twice."""
     for case in finding.cases:
-        _indented(console, Text(f"in {case}", style="dim"))
+        page.line((f"in {case}", "dim"), indent=2)
     there = words.told_from(report)
     of_a_log = report.incident is not None
     longest = LONGEST_EVIDENCE_OF_A_LOG if of_a_log else LONGEST_EVIDENCE
@@ -133,14 +134,14 @@ def _print_on_a_screen(console: Console, finding: Finding, report: Report) -> No
         by_place.setdefault(words.source_from(evidence, there), []).append(_shortened(text, longest))
     for where, texts in by_place.items():
         for text in ["; ".join(texts)] if where else texts:
-            _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
+            page.line((f"{where}  {text}" if where else text, "dim"), indent=2)
     for number, fix in enumerate(finding.fixes[:MOST_FIXES]):
         if number == 0:
-            _print_fix(console, fix, _unsaid(fix) if of_a_log else _effects(fix), there)
+            _print_fix(page, fix, _unsaid(fix) if of_a_log else _effects(fix), there)
             continue
         same = fix.side_effects == finding.fixes[0].side_effects
         title = words.text_from(words.alternative(fix.title), there)
-        _print_in_one_line(console, fix, title, "" if same else _unsaid(fix))
+        _print_in_one_line(page, fix, title, "" if same else _unsaid(fix))
 
 
 def _unsaid(fix: Fix) -> str:
@@ -156,92 +157,88 @@ def _shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
 
 
-def _print_evidence(console: Console, evidence: Evidence, detail: Detail) -> None:
+def _print_evidence(page: Page, evidence: Evidence, detail: Detail) -> None:
     text = evidence.text if detail is Detail.ALL else _shortened(evidence.text, LONGEST_EVIDENCE)
     where = words.source(evidence)
-    _indented(console, Text(f"{where}  {text}" if where else text, style="dim"))
+    page.line((f"{where}  {text}" if where else text, "dim"), indent=2)
 
 
-def _print_fix(console: Console, fix: Fix, more: str, there: PurePath = _HERE) -> None:
+def _print_fix(page: Page, fix: Fix, more: str, there: PurePath = _HERE) -> None:
     """A fix with all that there is to copy, files told from ``there``; ``more`` ends the line of its title."""
     who = (words.applied(fix), f"proven: {fix.proven}" if fix.proven else "")
     said = "; ".join(part for part in who if part)
-    _indented(
-        console, Text(f"fix{f' ({said})' if said else ''}: {words.text_from(fix.title, there)}{more}", style="green")
-    )
+    page.line((f"fix{f' ({said})' if said else ''}: {words.text_from(fix.title, there)}{more}", "green"), indent=2)
     for edit in fix.edits:
         where = f"{words.path_from(edit.file, there)}:{edit.line}  " if edit.file and edit.line else ""
-        _verbatim(console, f"{where}{words.spelled(edit)}")
+        page.verbatim(f"{where}{words.spelled(edit)}")
     for command in words.commands(fix):
-        _verbatim(console, command)
+        page.verbatim(command)
 
 
-def _print_in_one_line(console: Console, fix: Fix, title: str, more: str) -> None:
+def _print_in_one_line(page: Page, fix: Fix, title: str, more: str) -> None:
     """A fix in one line, between its title as it is said here and what there is ``more``."""
     texts = words.copied(fix)
     # What a comment would swallow, or a line break cut, stands on lines of its own.
     joined = all("\n" not in text for text in texts) and not any(" # " in text for text in texts)
     how = f": {'; '.join(texts)}" if texts and joined else ""
-    _indented(console, Text(f"{title}{how}{more}", style="green"))
+    page.line((f"{title}{how}{more}", "green"), indent=2)
     for text in () if joined else texts:
-        _verbatim(console, text)
+        page.verbatim(text)
 
 
-def _print_cascades(console: Console, incident: Incident) -> None:
+def _print_cascades(page: Page, incident: Incident) -> None:
     """What failed after the first failure: along the time where that is known, else one line each."""
     from rldoctor.report.lanes import timeline
     from rldoctor.report.pictures import print_lanes
 
     lanes = timeline(incident)
     if lanes is not None:
-        print_lanes(console, lanes)
+        print_lanes(page.console, lanes)
         return
     for cascade in incident.cascades:
-        _indented(console, Text(f"then: {cascade}", style="dim"))
+        page.line((f"then: {cascade}", "dim"), indent=2)
 
 
-def _print_incident(console: Console, incident: Incident, cause: Finding, detail: Detail) -> None:
+def _print_incident(page: Page, incident: Incident, cause: Finding, detail: Detail) -> None:
     """What followed from the first failure, and where in the code that was."""
     if incident.cascades and detail is not Detail.ALL:
         first, *others = incident.cascades
         more = f", and {len(others)} more kind{'s' if len(others) > 1 else ''} of failure" if others else ""
-        _indented(console, Text(f"then: {words.followed(first, incident, cause)}{more}", style="dim"))
+        page.line((f"then: {words.followed(first, incident, cause)}{more}", "dim"), indent=2)
     if detail is Detail.ALL:
-        _print_cascades(console, incident)
+        _print_cascades(page, incident)
     frames = incident.frames if detail is Detail.ALL else incident.frames[-1:]
     own = incident.user_frame
     for frame in (*((own,) if own and own not in frames else ()), *frames):
-        _indented(console, Text(f"at {_INSTALLED.sub('', frame)}", style="dim"))
+        page.line((f"at {_INSTALLED.sub('', frame)}", "dim"), indent=2)
     if incident.dated and detail is Detail.ALL:
-        _indented(console, Text(f"the line numbers are those of {', '.join(incident.dated)}", style="dim"))
+        page.line((f"the line numbers are those of {', '.join(incident.dated)}", "dim"), indent=2)
     if incident.partial:
-        console.print(Text(f"partial: {incident.partial}", style="yellow"))
+        page.line((f"partial: {incident.partial}", "yellow"))
 
 
-def _print_rest(console: Console, report: Report) -> None:
+def _print_rest(page: Page, report: Report) -> None:
     """Every check that found nothing, and why."""
     for result in report.results:
         if result.outcome is Outcome.CRASHED or (result.outcome is Outcome.PASS and report.incident is None):
-            _print_row(console, result)
+            _print_row(page, result)
     for outcome in (Outcome.NOT_CHECKED, Outcome.NOT_APPLICABLE):
-        _print_grouped(console, report, outcome)
+        _print_grouped(page, report, outcome)
     for ignored in report.ignored:
         until = f" until {ignored.until}" if ignored.until else ""
         said = f"- ignored{until}: {ignored.reason}: {words.head(ignored.finding)}"
-        console.print(Text(said, style="dim"))
+        page.line((said, "dim"))
 
 
-def _print_row(console: Console, result: CheckResult) -> None:
+def _print_row(page: Page, result: CheckResult) -> None:
     mark, colour = MARK[result.outcome]
-    line = Text.assemble((f"{mark} {result.code} {result.name}", colour))
-    if result.reason:
-        line.append(f"  {result.reason}", style="dim")
-    console.print(line)
+    reason = ((f"  {result.reason}", "dim"),) if result.reason else ()
+    page.line((f"{mark} {result.code} {result.name}", colour), *reason)
     if result.traceback:
-        _indented(console, Text(result.traceback.rstrip(), style="dim"))
+        page.line((result.traceback.rstrip(), "dim"), indent=2)
 
 
-def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
+def _print_grouped(page: Page, report: Report, outcome: Outcome) -> None:
     """One line for each reason, since a missing fact or package silences many checks at once."""
     by_reason: dict[str, list[str]] = {}
     # These have lines of their own.
@@ -251,14 +248,4 @@ def _print_grouped(console: Console, report: Report, outcome: Outcome) -> None:
             by_reason.setdefault(result.reason or "", []).append(result.code)
     mark, colour = MARK[outcome]
     for reason, codes in by_reason.items():
-        console.print(Text.assemble((f"{mark} {outcome.value}: ", colour), reason, (f"  {' '.join(codes)}", "dim")))
-
-
-def _indented(console: Console, text: Text, by: int = 2) -> None:
-    console.print(Padding(text, (0, 0, 0, by), expand=False))
-
-
-def _verbatim(console: Console, text: str) -> None:
-    """What is there to be copied: a line break of ours inside it would come along."""
-    for line in text.splitlines():
-        console.print(Text(f"    {line}"), soft_wrap=True)
+        page.line((f"{mark} {outcome.value}: ", colour), (reason, ""), (f"  {' '.join(codes)}", "dim"))
