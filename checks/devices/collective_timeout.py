@@ -447,6 +447,8 @@ check.signature(
     "heartbeat monitor timed out",
     "Heartbeat monitor timed out",
     "Watchdog thread terminated with exception",
+    " detected by watchdog at work",
+    "Timeout at NCCL work: ",
     says="torch ended a process because a collective had failed or timed out, here or on another rank",
     fixes=(_ALL_RANKS, _RECORD),
     role=Role.CASCADE,

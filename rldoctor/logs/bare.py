@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from rldoctor.logs.forms import EXCEPTION, names_function
+from rldoctor.logs.forms import EXCEPTION, names_cell, names_function
 from rldoctor.logs.model import Origin
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import Samples, is_changelog, is_quoted
@@ -53,6 +53,8 @@ _INTERPRETERS = tuple(
     )
 )
 _SENTENCES = 40
+# Ray's own exception names the one that it carries, also where nothing of that is left.
+_CARRIER = re.compile(r"RayTaskError\(\w+\)$")
 _QUIET = ("DEBUG", "INFO", "WARNING")
 
 
@@ -74,6 +76,9 @@ def add_endings(record: FileRecord) -> None:
         if samples.shower is None and _names_one(line, named):
             parser = open_[line.origin] = TracebackParser(line.origin, record.name)
             parser.begin_bare(line, number, named)
+        elif samples.shower is None and names_cell(line.text):
+            parser = open_[line.origin] = TracebackParser(line.origin, record.name)
+            parser.begin_torn(line, number)
     for parser in open_.values():
         _store(record, parser, lines)
     if not record.exceptions:
@@ -128,7 +133,7 @@ def _add_told(record: FileRecord, lines: list[tuple[int, Line]]) -> None:
 def _names_one(line: Line, named: re.Pattern[str]) -> bool:
     text = line.text.strip()
     match = EXCEPTION.match(text)
-    found = match is not None and match["message"] and named.search(match["type"])
+    found = match is not None and (match["message"] or _CARRIER.search(match["type"])) and named.search(match["type"])
     return bool(found) and line.level not in _QUIET and not is_quoted(text, 0)
 
 

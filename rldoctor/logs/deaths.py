@@ -96,6 +96,19 @@ DEATHS: tuple[Death, ...] = (
         r".{0,160}?(?:[Rr]ank (?P<rank>\d{1,6}))?\]? ?Watchdog caught collective operation timeout",
         "NCCL watchdog timeout",
     ),
+    # What it says further of the same, where the beginning is cut off.
+    *(
+        _death(
+            literal,
+            rf".{{0,160}}?(?:[Rr]ank (?P<rank>\d{{1,6}}))?\]? {{1,2}}{said}",
+            "NCCL watchdog timeout",
+            behind=True,
+        )
+        for literal, said in (
+            (" detected by watchdog at work", r"(?:Exception \([^)]{1,80}\)|failure) detected by watchdog at work"),
+            ("Timeout at NCCL work: ", r"Timeout at NCCL work: \d"),
+        )
+    ),
     # Ray's C++ log (and glog) as a process ends itself.
     _death(
         "Check failed: ",
@@ -132,6 +145,13 @@ DEATHS: tuple[Death, ...] = (
         "failed (exitcode: ",
         r"(?:.{0,80}: |\s*ERROR\s+)?failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<rank>\d{1,6}) "
         r"\(pid: (?P<pid>\d{1,9})\)",
+        EXIT_CODE,
+        launcher=True,
+    ),
+    # A launcher of several programs names the one that ended first.
+    _death(
+        " failed with exit code ",
+        r"(?:Trainer|Orchestrator|Inference\w*) failed with exit code (?P<code>[1-9]\d{0,4})$",
         EXIT_CODE,
         launcher=True,
     ),

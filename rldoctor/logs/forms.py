@@ -16,8 +16,8 @@ _FRAME = expression(
 _DRIVE = expression(r"[A-Za-z]:\\")
 # ``File /x/a.py:376, in f(args)``, ``/x/a.py in f(self)``, ``Cell In[1], line 6``, ``<ipython-input-1-0> in <module>``.
 _NOTEBOOK_FRAME = expression(
-    r"(?:File )?(?P<file>[~/.][^\s:\"]{1,500}|<ipython-input[^>]{1,80}>|Cell In ?\[\d+\])"
-    r"(?:(?::|, line )(?P<line>\d{1,9}))?(?:,? in (?P<function>[^\s(]{1,200}).{0,2000})?$"
+    r"(?:File )?(?P<file>(?:[A-Za-z]:\\|[~/.])[^\s:\"]{1,500}|<ipython-input[^>]{1,80}>|Cell In ?\[\d+\])"
+    r"(?:(?::|, line )(?P<line>\d{1,9}))?(?:,? in (?P<function><[^>\n]{1,80}>|[^\s(]{1,200}).{0,2000})?$"
 )
 _NOTEBOOK_HEADER = expression(r"[A-Za-z_][\w.]{2,100} {2,}Traceback \(most recent call last\)$")
 _NOTEBOOK_CODE = expression(r"\s*-+> ?(?P<line>\d{1,9})(?P<code>.*)")
@@ -76,10 +76,13 @@ def frame_of(text: str) -> tuple[Frame, int] | None:
     match = _FRAME.match(text)
     if match is None:
         return None
-    file = match["file"]
-    if _DRIVE.match(file):
-        file = file.replace("\\", "/")  # whose code it is shows in its folders
-    return Frame(file, int(match["line"]), (match["function"] or "<module>").strip()), len(match["indent"])
+    named = (match["function"] or "<module>").strip()
+    return Frame(_in_folders(match["file"]), int(match["line"]), named), len(match["indent"])
+
+
+def _in_folders(file: str) -> str:
+    """A path as the others are: whose code it is shows in its folders."""
+    return file.replace("\\", "/") if _DRIVE.match(file) else file
 
 
 def names_function(text: str) -> bool:
@@ -93,7 +96,14 @@ def notebook_frame(text: str) -> Frame | None:
     match = _NOTEBOOK_FRAME.match(text)
     if match is None or not (match["line"] or match["function"]):
         return None
-    return Frame(match["file"], int(match["line"]) if match["line"] else None, match["function"] or "<module>")
+    line = int(match["line"]) if match["line"] else None
+    return Frame(_in_folders(match["file"]), line, match["function"] or "<module>")
+
+
+def names_cell(text: str) -> bool:
+    """Whether the line is a frame of IPython with all that one has: a file, a line and a function's arguments."""
+    frame = notebook_frame(text)
+    return frame is not None and frame.line is not None and text.rstrip().endswith(")")
 
 
 def notebook_code(text: str) -> tuple[int, str] | None:
@@ -106,3 +116,8 @@ def due(name: str) -> bool:
     """Whether a line that begins so can be the exception that a traceback still lacks."""
     last = name.split("(")[0].rsplit(".", 1)[-1]
     return name not in _LEVELS and ("." in name or last[:1].isupper())
+
+
+def of_module(name: str) -> bool:
+    """Whether a name is that of an exception with its module, as Python prints those that are not its own."""
+    return "." in name and due(name.rpartition(".")[2])

@@ -101,6 +101,7 @@ class TracebackParser:
         follows, or ``torn_frames`` of them."""
         self.begin(line, number)
         self._torn = True
+        self._notebook = forms.names_cell(line.text)
         self.feed(line, number)
 
     def feed(self, line: Line, number: int) -> bool:
@@ -165,8 +166,9 @@ class TracebackParser:
             return True
         match = forms.EXCEPTION.match(text.lstrip() if self._flat else text[self._margin or 0 :])
         noise = forms.NOT_MESSAGE.match(text) is not None
-        expected = bool(self._draft.frames) and not self._torn and not noise
-        if match is not None and (forms.USUAL.search(match["type"]) or (expected and forms.due(match["type"]))):
+        expected = bool(self._draft.frames) and not noise
+        due = forms.of_module if self._torn else forms.due
+        if match is not None and (forms.USUAL.search(match["type"]) or (expected and due(match["type"]))):
             self._take_type(match)
             return True
         if text.strip() == forms.HEADER:  # two processes without prefixes write one into the other

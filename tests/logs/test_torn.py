@@ -304,3 +304,70 @@ def test_places_that_an_editor_shows_as_links() -> None:
     assert [one.code for one in triage_text(text).findings] == ["RLD105"]
     said = "ValueError: see [the guide](https://example.org/guide) for x.py\n"
     assert incident(said).exception == said.strip()
+
+
+def test_places_that_colab_shows_as_links() -> None:
+    text = (
+        "---------------------------------------------------------------------------\n"
+        "KeyError                                  Traceback (most recent call last)\n"
+        "[/tmp/ipython-input-39.py](https://localhost:8080/#) in <cell line: 0>()\n"
+        "----> 1 trainer.train()\n"
+        "\n"
+        "6 frames\n"
+        "[/usr/local/lib/python3.12/dist-packages/unsloth/models/rl.py](https://localhost:8080/#) in patch(a, b)\n"
+        '--> 854     last = sampling["x"]\n'
+        "\n"
+        "KeyError: 'x'\n"
+    )
+    assert incident(text).frames == (
+        "/tmp/ipython-input-39.py:1 in <cell line: 0>",
+        "/usr/local/lib/python3.12/dist-packages/unsloth/models/rl.py:854 in patch",
+    )
+
+
+def test_a_cells_error_as_an_editor_copies_it() -> None:
+    # https://github.com/unslothai/unsloth/issues/1156
+    text = (
+        '{\n\t"name": "NameError",\n\t"message": "name \'Unpack\' is not defined",\n\t"stack": "'
+        "---------------------------------------------------------------------------\n"
+        "NameError                                 Traceback (most recent call last)\n"
+        "Cell In[4], line 1\n"
+        "----> 1 from unsloth import FastLanguageModel\n"
+        "\n"
+        "File c:\\\\work\\\\venv\\\\lib\\\\site-packages\\\\unsloth\\\\__init__.py:157\n"
+        "--> 157 from .models import *\n"
+        "\n"
+        "NameError: name 'Unpack' is not defined\"\n}\n"
+    )
+    found = incident(text)
+    assert found.exception == "NameError: name 'Unpack' is not defined"
+    assert found.frames[-1] == "c:/work/venv/lib/site-packages/unsloth/__init__.py:157 in <module>"
+
+
+def test_a_notebooks_innermost_frame_alone() -> None:
+    # https://github.com/OpenRLHF/OpenRLHF/issues/871
+    text = (
+        "/opt/venv/lib/python3.12/site-packages/vllm/layers/linear.py:956, in QKV.weight_loader(self, param)\n"
+        "    955     if not use_bitsandbytes_4bit:\n"
+        "--> 956         loaded_weight = loaded_weight.narrow(output_dim, start_idx,\n"
+        "    957                                              shard_size)\n"
+        "\n"
+        "RuntimeError: a message of its own.\n"
+    )
+    found = incident(text)
+    assert found.exception == "RuntimeError: a message of its own."
+    assert "linear.py:956 in QKV.weight_loader" in found.frames[-1]
+
+
+def test_an_exception_of_a_module_behind_frames_whose_beginning_is_lost() -> None:
+    frames = (
+        '[rank0]:   File "/opt/venv/lib/python3.11/site-packages/urllib3/connection.py", line 516, in getresponse\n'
+        "[rank0]:     return super().getresponse()\n"
+    )
+    assert incident(frames + "[rank0]: http.client.RemoteDisconnected: Remote end closed\n").exception is not None
+    assert incident(frames + "[rank0]: urllib3.pool: reset\n").exception is None
+
+
+def test_rays_exception_names_the_one_that_it_carries() -> None:
+    found = triage_text("ray.exceptions.RayTaskError(CompilationError):\n").findings
+    assert [one.code for one in found] == ["RLD901"]

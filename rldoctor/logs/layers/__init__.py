@@ -22,6 +22,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("escapes", documents.lost_escapes),
     Layer("quotation", documents.quoted),
     Layer("one string", folds.escaped),
+    Layer("cell", documents.cells),
     Layer("page", documents.elements),
     Layer("HTML", documents.entities),
     Layer("one line", folds.flattened),

@@ -58,8 +58,14 @@ _FENCE = expression(
 _OPENED = expression(rb"`{1,3}(?=\(\w+ pid=\d|Traceback \(|\[rank\d|[\w.]+(?:Error|Exception)\b)[^`\n]*$")
 _GLUED = expression(rb"(?m)^`{1,3}(?=[^`\n]+$)|(?<=[^`\n])`{1,3}[ \t\r]*$")
 _LINK = expression(rb"\[(?P<text>[^\]\n]{1,400})\]\((?P<target>(?:https?|vscode[\w-]{0,30}):[^)\s]{1,1000})\)")
+# Where Colab's own links to files lead, whichever file it is.
+_COLAB = expression(rb"https?://localhost:\d{2,5}/#?")
 _SPAN = expression(rb"(?m)^[ \t]*(?P<mark>`{1,2})(?P<text>[^\n]*?)(?P=mark)[ \t\r]*$")
 _FARTHEST = 60
+_CELL_NAME = expression(rb'(?m)^\s*(?:\{|"(?:name|message)": "[^\n]*",)[ \t\r]*$')
+_CELL_STACK = expression(rb'(?m)^\s*"stack": "')
+_CELL_END = expression(rb'(?m)(?<=[^\n])"[ \t\r]*\n\}[ \t\r]*$')
+_ESCAPED = expression(rb'\\([\\"n])')
 # A heading of Markdown, or of reStructuredText with the line below it.
 _HEADING = expression(rb"#{1,6} +(?P<title>[^\n]{2,80})$")
 # Headings of what tells how a program is used; those of the first kind stand in nothing else.
@@ -219,7 +225,20 @@ def _unlinked(text: bytes) -> bytes:
 
 
 def _is_place(link: re.Match[bytes]) -> bool:
-    return len(link["text"]) > 1 and link["text"] in link["target"]
+    return len(link["text"]) > 1 and (link["text"] in link["target"] or _COLAB.fullmatch(link["target"]) is not None)
+
+
+def cells(lines: Sequence[bytes]) -> Strip | None:
+    """The error of a notebook's cell as VS Code copies it: name, message and traceback in a text that is like JSON,
+    except for the ends of its lines."""
+    full = [line for line in lines if line.strip()]
+    named = any(_CELL_NAME.match(line) for line in full[:_FARTHEST])
+    return _uncelled if named and any(_CELL_STACK.match(line) for line in full[:_FARTHEST]) else None
+
+
+def _uncelled(text: bytes) -> bytes:
+    bare = _CELL_END.sub(b"", _CELL_STACK.sub(b"", _CELL_NAME.sub(b"", text)))
+    return _ESCAPED.sub(lambda escape: b"\n" if escape[1] == b"n" else escape[1], bare)
 
 
 def spans(lines: Sequence[bytes]) -> Strip | None:
