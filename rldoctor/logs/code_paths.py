@@ -16,6 +16,8 @@ _INSTALLED = expression(
 )
 # Ray copies the folder from which a job was submitted to each node.
 _SUBMITTED = expression(r"^.*/working_dir_files/[^/]+/")
+# Programs that a checkout brings beside its package: who runs one has its copy, and changes it.
+_PROGRAMS = expression(r"^.*/(?:examples?|recipes?)/")
 # A checkout's root and the package in it: what lies below is that package's own, whatever its folders are called.
 _DOUBLED = expression(r"/(?P<name>[A-Za-z]\w*)/(?P=name)/")
 # Frameworks have folders that are called like what they adapt (``NAME/models/generation/vllm/``).
@@ -57,6 +59,8 @@ def _checkouts(file: str) -> list[str]:
     """The packages whose checkouts a path goes through, outermost first."""
     # A user or a volume may be called like a package.
     path = _HOME.sub("/", _SUBMITTED.sub("", file))
+    if _DOUBLED.search(path) is None:
+        path = _PROGRAMS.sub("/", path)
     found = [match[0].strip("/") for match in _CHECKOUT.finditer(path)]
     doubled = _DOUBLED.search(path)
     if doubled is None or any(f"/{name}/{name}/" in path for name in found):
