@@ -46,6 +46,7 @@ from rldoctor.api import (
 )
 
 from ..observed.communication import cured_without, evidence, runs, warnings
+from ..observed.servers import serving
 
 check = Check("RLD320", "communicator-init-failed", __doc__, before=("RLD321",))
 
@@ -152,8 +153,11 @@ check.signature(
     "Weight update group already initialized",
     "weight update group is already initialized",
     says="the rollout server still holds the weight sync group of an earlier trainer",
-    fixes=(
-        Fix(title="restart the rollout server before each run, or close the group", commands=("trl vllm-serve ...",)),
+    fixes=lambda case, event, words: (
+        Fix(
+            title="restart the rollout server before each run, or close the group",
+            commands=tuple(filter(None, (serving(event),))),
+        ),
     ),
 )
 

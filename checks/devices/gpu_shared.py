@@ -60,6 +60,7 @@ from ..declared.devices import (
     visible,
 )
 from ..observed.communication import PROBE, evidence, runs
+from ..observed.servers import serving
 
 check = Check("RLD302", "gpu-shared-by-ranks", __doc__, before=("RLD320",))
 
@@ -236,11 +237,6 @@ _EACH = Fix(
     "shows devices: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
     commands=("torchrun --nproc_per_node=GPUS train.py", "nvidia-smi -L"),
 )
-_OWN = Fix(
-    title="give server and trainer devices of their own: CUDA_VISIBLE_DEVICES=0 for the server's command, "
-    "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
-    commands=("CUDA_VISIBLE_DEVICES=0 trl vllm-serve ...", "CUDA_VISIBLE_DEVICES=1 accelerate launch ..."),
-)
 _IN_PROCESS = Fix.unsafe(
     "on one GPU colocate the engine with the trainer (TRL 0.18 and later, ms-swift 3.5 and later)",
     {"placement.mode": "colocate"},
@@ -257,10 +253,18 @@ _RAY = (
 
 def _fixes(event: LogEvent) -> tuple[Fix, ...]:
     if event.incident.framework in ("verl", "openrlhf", "easyr1", "skyrl", "nemo-rl"):
-        return (*_RAY, _OWN)
+        return _RAY
     if event.incident.framework is None and not event.search("vllm"):
         return (_EACH,)
-    return (_OWN, _IN_PROCESS)
+    command = serving(event)
+    own = Fix(
+        title="give server and trainer devices of their own: CUDA_VISIBLE_DEVICES=0 for the server's command, "
+        "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
+        commands=(
+            (f"CUDA_VISIBLE_DEVICES=0 {command}", "CUDA_VISIBLE_DEVICES=1 accelerate launch ...") if command else ()
+        ),
+    )
+    return own, _IN_PROCESS
 
 
 # NCCL's own words: `Duplicate GPU detected : rank 7 and rank 5 both on CUDA device 10000`.

@@ -52,6 +52,7 @@ from rldoctor.api.logs import is_users, package_of
 
 from ..declared.devices import LOOPBACK
 from ..observed.endings import was_raised
+from ..observed.servers import serving
 
 check = Check("RLD607", "server-unreachable", __doc__, kind=Kind.STALL)
 
@@ -168,15 +169,11 @@ _NO_PROXY = Fix.unsafe(
 )
 
 
-# Where it is not TRL's own command.
-_SERVES = {"axolotl": "axolotl vllm-serve CONFIG.yaml", "ms-swift": "swift rollout --model MODEL"}
-
-
 def _serve(event: LogEvent, port: str = "PORT") -> Fix:
-    command = _SERVES.get(event.incident.framework or "", "trl vllm-serve --model MODEL")
+    command = serving(event)
     return Fix(
         title="start the rollout server first, on GPUs of its own, and give the trainer its host and port",
-        commands=(f"{command} --port {port}",),
+        commands=(f"{command} --port {port}",) if command is not None else (),
     )
 
 
@@ -506,10 +503,31 @@ check.signature(
     "Server error '504 Gateway Timeout' for url ",
     pattern=r"Server error '(?P<status>50[234])[^']*' for url '(?P<url>[^'\s]*/(?:generate|flush_cache|health\w*|"
     r"update_weights\w*|v1/(?:chat/)?completions)/?)'",
-    says="the rollout server at {url} answers {status}: no engine behind it takes requests, or a proxy stands between",
+    says="the rollout server at {url} answers {status}: no engine behind it takes requests (yet), or a proxy stands "
+    "between",
     fixes=(
+        Fix(title="wait until it has loaded its model: before that it answers so"),
         Fix(title="read the engines' and the router's own logs: an engine that ran out of memory or died is taken out"),
         Fix(title="leave the server out of the proxy", commands=("export NO_PROXY=$NO_PROXY,SERVER_ADDRESS",)),
         Fix(title="give it fewer requests at once, or its health check more time"),
+    ),
+)
+
+
+# As requests says it, whatever service it asked.
+check.signature(
+    " Server Error: Bad Gateway for url: ",
+    " Server Error: Service Unavailable for url: ",
+    " Server Error: Service Temporarily Unavailable for url: ",
+    " Server Error: Gateway Time-out for url: ",
+    " Server Error: Gateway Timeout for url: ",
+    pattern=r"(?P<status>50[234]) Server Error: [\w -]{1,40} for url: (?P<url>\w+://[^\s?]{1,300})",
+    exception="HTTPError",
+    unless=_OTHERS,
+    says="{url} answers {status}: what is behind that address does not take requests (yet), or a proxy stands between",
+    fixes=(
+        Fix(title="see that service's own log: it still starts, is overloaded, or has ended"),
+        Fix(title="let whoever asks wait for it and try again, where it only starts slowly or is busy"),
+        _NO_PROXY,
     ),
 )

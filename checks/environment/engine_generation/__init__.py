@@ -48,6 +48,7 @@ from rldoctor.api import (
 )
 from rldoctor.api.engine import ATTENTION_OF_V0, generation, release
 
+from ...observed.servers import serving
 from .reaches import ASYNC_V1, DETACHED, IN_PROCESS, REACHES, RUN_IN_PROCESS, V1, takes_v0
 
 check = Check("RLD110", "engine-generation-mismatch", __doc__, before=("RLD101",))
@@ -294,10 +295,13 @@ check.signature(
         "the trainer calls {method}, which the engine's {worker} does not have: the engine runs without the "
         "framework's worker extension"
     ),
-    fixes=(
-        Fix(
-            title="start the server with the framework's own command, which brings its worker extension",
-            commands=("trl vllm-serve --model MODEL", "swift rollout --model MODEL"),
+    fixes=lambda case, event, words: (
+        *(
+            Fix(
+                title="start the server with the framework's own command, which brings its worker extension",
+                commands=(command,),
+            )
+            for command in filter(None, (serving(event),))
         ),
         Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
     ),

@@ -13,6 +13,7 @@ from tests.checks.launches import finding, quiet
 from tests.logs.asking import finding as logged
 from tests.logs.asking import findings, raised
 from tests.logs.excerpts import OUT_OF_MEMORY
+from tests.logs.raising import traceback
 
 SYNC: dict[str, Any] = {"sync__backend": "nccl", "placement__mode": "server"}
 
@@ -37,6 +38,20 @@ def test_a_server_that_leaves_no_memory_for_nccl() -> None:
 )
 def test_what_the_libraries_say(message: str, said: str) -> None:
     assert said in logged(check, raised("RuntimeError", message)).message
+
+
+@pytest.mark.parametrize(
+    ("frame", "command"),
+    [
+        ("trl/scripts/vllm_serve.py init_communicator", "trl vllm-serve --model MODEL"),
+        ("swift/rlhf_trainers/vllm_client.py init", "swift rollout --model MODEL"),
+        ("verl/workers/rollout/x.py init", None),  # it has no such server
+    ],
+)
+def test_the_server_that_is_started_again_is_the_frameworks_own(frame: str, command: str | None) -> None:
+    text = traceback("RuntimeError: Weight update group already initialized.", frame)
+    first = logged(check, text).fixes[0]
+    assert first.commands == ((command,) if command else ())
 
 
 def test_a_group_without_memory() -> None:
