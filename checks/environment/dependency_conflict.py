@@ -157,6 +157,7 @@ def lacks_a_name(case: Case, event: LogEvent) -> Iterator[Finding]:
 _SET_BY = (
     ("Trainer", "current_gradient_accumulation_steps", "transformers", ">=4.55"),
     ("Trainer", "tokenizer", "transformers", "<5"),
+    ("GRPOTrainer", "_last_loaded_step", "trl", ">=0.14"),
     *(("GRPOTrainer", name, "trl", ">=0.15") for name in ("reward_weights", "log_completions")),
     *(
         ("GRPOTrainer", name, "trl", ">=0.16")
@@ -294,13 +295,14 @@ def numpy_took_away(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-# unsloth rewrites the source of TRL's trainers, and finds another source than it knows.
+# unsloth rewrites the source of TRL's trainers, and finds another source than it knows: it says so, or fails over it.
 check.signature(
     "Unsloth: Please file a bug report! Error patching ",
     # What it executes has a parameter's missing annotation written out.
     "= <class 'inspect._empty'>,",
+    "unsloth/models/rl.py",
     details=(r"Error patching (?P<trainer>\w+)",),
-    when=lambda case, event: {"trl": named("trl", case)},
+    when=lambda case, event: _is_patching(event) and {"trl": named("trl", case)},
     says="unsloth cannot patch {trainer|a trainer} of {trl}: its source is of another release than this unsloth knows",
     fixes=lambda case, event, words: (
         *declared_fixes(case, check, "trl"),
@@ -311,6 +313,13 @@ check.signature(
     ),
     url="https://github.com/unslothai/unsloth/issues/2597",
 )
+
+
+def _is_patching(event: LogEvent) -> bool:
+    """Whether unsloth's own code for that is where it failed, or what it says is there."""
+    if event.literal != "unsloth/models/rl.py":
+        return True
+    return bool(event.frames) and event.frames[-1].file.endswith(f"/{event.literal}")
 
 
 @check.logged(

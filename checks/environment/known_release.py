@@ -24,7 +24,7 @@ References
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from rldoctor.api import (
@@ -216,29 +216,35 @@ def own_option_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
     )
 
 
-@check.logged("' object has no attribute '")
-def own_part_missing(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """A framework asks an object of its own for what no part of it gives that object."""
+def _own_part(case: Case, event: LogEvent) -> Mapping[str, str] | None:
+    """A framework that asks an object of its own for what no part of it gives that object."""
     error = event.exception
     said = event.search(r"AttributeError: '(?P<kind>[A-Z]\w+)' object has no attribute '(?P<name>\w+)'")
     if said is None or error is None or not error.frames or unfit(event, case) is not None:
-        return
-    frame = error.frames[-1]
+        return None
+    frame, kind, asked = error.frames[-1], said["kind"], said["name"]
     name = distribution(package_of(frame.file, frame.function), case.packages)
-    if is_users(frame.file) or name not in FRAMEWORKS or not exports(name, said["kind"]):
-        return
-    others = (other for other in symbol_packages() if other != name)
-    if f".{said['name']}" not in frame.code or any(exports(other, said["kind"]) for other in others):
-        return
-    yield check.finding(
-        f"{frame.function} of {name} asks its own {said['kind']} for {said['name']}, which it does not have: a way "
-        "through this release that does not work with these settings, or an installation of which one part is older "
-        "than the other",
-        fixes=(
-            Fix(title=f"install {name} whole: into an environment, or at a commit, that holds no other copy of it"),
-            Fix(title=f"or take another release of {name}, or the settings of one of its examples"),
-        ),
-    )
+    if is_users(frame.file) or name not in FRAMEWORKS or f".{asked}" not in frame.code:
+        return None
+    elsewhere = any(exports(other, kind) for other in symbol_packages() if other != name)
+    # A method asks its own object, whose class may be called as the one of another package that it derives from.
+    asks_itself = elsewhere and re.search(rf"\bself\.{asked}\b", frame.code) is not None
+    if not asks_itself and (elsewhere or not exports(name, kind)):
+        return None
+    return {"function": frame.function, "package": name, "kind": kind, "name": asked}
+
+
+check.signature(
+    "' object has no attribute '",
+    when=_own_part,
+    general=True,  # some attributes are only there under a setting, which a check of its own names
+    says="{function} of {package} asks its own {kind} for {name}, which it does not have: a way through this release "
+    "that does not work with these settings, or an installation of which one part is older than the other",
+    fixes=(
+        Fix(title="install {package} whole: into an environment, or at a commit, that holds no other copy of it"),
+        Fix(title="or take another release of {package}, or the settings of one of its examples"),
+    ),
+)
 
 
 _UNBOUND = re.compile(
@@ -302,6 +308,25 @@ def _in_the_hybrid_engine(event: LogEvent) -> bool:
         re.search(r"\bin _(?:un)?fuse_lora\b|lora_scaling \* torch\.matmul\(lora_left", "\n".join(event.before))
         is not None
     )
+
+
+# verl's own way of Hugging Face's weights into Megatron, which knows few models; mbridge is the one that is kept up.
+check.signature(
+    "/models/mcore/loader.py",
+    exception=("AttributeError", "KeyError", "AssertionError"),
+    when=lambda case, event: any(f.file.endswith("/models/mcore/loader.py") for f in event.frames[-2:]),
+    says="verl's own loader of weights for Megatron does not know the layers of this model: {error}",
+    fixes=(
+        Fix(
+            title="let mbridge load them, for the actor and the reference model",
+            commands=(
+                "pip install mbridge",
+                "actor_rollout_ref.actor.megatron.use_mbridge=True actor_rollout_ref.ref.megatron.use_mbridge=True",
+            ),
+        ),
+    ),
+    url="https://github.com/verl-project/verl/issues/2082",
+)
 
 
 # A branch that is left over for other processes, or for a value that was compared before it was made plain.

@@ -61,6 +61,11 @@ _WHERE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "AReaL keeps what each of its jobs prints: FILEROOT/logs/USER/EXPERIMENT/TRIAL/JOB.log (llm_server, trainer)",
         ("rldoctor triage FILEROOT/logs/USER/EXPERIMENT/TRIAL",),
     ),
+    (
+        " failed with exit code ",
+        "the launcher keeps what each of its programs prints in a file of its own: OUTPUT_DIR/logs",
+        ("rldoctor triage OUTPUT_DIR/logs",),
+    ),
     ("exit code", "the failed rank's own output: torchrun --log-dir LOGS --tee 3", ("rldoctor triage LOGS",)),
     (
         "ngine",

@@ -301,6 +301,15 @@ check.signature(
     fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"), _RESUME),
     url="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
 )
+# torch/distributed/checkpoint/state_dict_loader.py: what the reader returned for the file.
+check.signature(
+    "assert metadata is not None",
+    exception=("AssertionError", "CheckpointException"),
+    when=lambda case, event: event.search(r"state_dict_loader\.py") is not None,
+    says="the folder to resume from holds no checkpoint of torch.distributed: it has no file .metadata",
+    fixes=(Fix(title="name the folder that has .metadata beside its shards, or resume from an earlier one"), _RESUME),
+    url="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+)
 check.signature(
     "contains a parameter group that doesn't match the size of optimizer's group",
     "loaded state dict has a different number of parameter groups",

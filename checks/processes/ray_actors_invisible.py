@@ -205,3 +205,28 @@ check.signature(
     ),
     url="https://docs.ray.io/en/latest/ray-core/namespaces.html",
 )
+
+
+# verl and its forks: the first worker leaves its address with an actor, which the driver looks up by name.
+check.signature(
+    "failed to get register_center_actor",
+    "Failed to get register_center_actor",
+    pattern=r"(?i)failed to get register_center_actor:? (?P<name>\w+)(?: in \[[^\n]*?\] for (?P<seconds>\d+) seconds)?",
+    says="the first worker had not put its actor {name} into the driver's Ray namespace[[ within {seconds} s]]: it "
+    "starts too slowly, ended before, or an earlier run still holds its place",
+    fixes=(
+        Fix(
+            title="end what earlier runs left on every node, and start Ray again with the job's CPUs and GPUs",
+            commands=("ray stop --force", "ray start --head"),
+        ),
+        Fix(
+            title="see what the first worker did meanwhile: its own output has imports that fail or take long",
+            commands=("rldoctor triage /tmp/ray/session_latest/logs",),
+        ),
+        Fix(
+            title="where it only starts slowly, wait longer (verl 0.4 and later)",
+            commands=("trainer.ray_wait_register_center_timeout=900",),
+        ),
+    ),
+    url="https://github.com/Jiayi-Pan/TinyZero/issues/78",
+)

@@ -62,7 +62,10 @@ check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 # The code that decides who runs and who owns which block of the cache.
 SCHEDULES = re.compile(r"/vllm/(?:v1/)?(?:core|engine|executor|worker)/")
 # Where an assertion without a word can only be about the engine's own books.
-_BOOKS = re.compile(r"/vllm/(?:v1/)?core/(?:scheduler|sched/|block|kv_cache)|/vllm/distributed/kv_transfer/")
+_BOOKS = re.compile(
+    r"/vllm/(?:v1/)?core/(?:scheduler|sched/|block|kv_cache)|/vllm/distributed/kv_transfer/"
+    r"|/vllm/(?:engine/(?:async_)?llm_engine|worker/(?:multi_step_)?model_runner)\.py$"
+)
 BOOKKEEPING = ("AssertionError", "KeyError", "IndexError")
 SHOWN = 4
 

@@ -152,6 +152,7 @@ def _remedies(masked: bool) -> Iterator[Fix]:
 
 check.signature(
     "does not require grad and does not have a grad_fn",
+    "none of output has requires_grad=True, this checkpoint() is not necessary",
     exception="RuntimeError",
     says="the loss depends on no trainable parameter: backward finds nothing to differentiate",
     fixes=lambda case, event, words: _no_gradient(event),

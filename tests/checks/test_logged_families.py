@@ -223,6 +223,94 @@ FIRES = {
         "ground_truth",
         traceback("KeyError: 'reward_model'", REWARD),
     ),
+    # what stood between launch and first step
+    "register center": (
+        "RLD601",
+        "ray_wait_register_center_timeout",
+        traceback(
+            "AssertionError: failed to get register_center_actor: ch85ID_register_center in [{'name': "
+            "'ch85IDWorkerDict_0:0', 'namespace': '2316'}]",
+            "verl/single_controller/ray/base.py _init_with_resource_pool",
+        ),
+    ),
+    "register center, with its limit": (
+        "RLD601",
+        "ray stop --force",
+        traceback(
+            "TimeoutError: Failed to get register_center_actor ab_register_center in [] for 300 seconds. Ensure that "
+            "any lingering Ray resources from previous runs are cleaned up",
+            "verl/single_controller/ray/base.py _init_with_resource_pool",
+        ),
+    ),
+    "a service that is not up yet": (
+        "RLD607",
+        "still starts",
+        traceback(
+            "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: http://sandbox:9000/start",
+            "requests/models.py raise_for_status",
+        ),
+    ),
+    "the loader's line alone": (
+        "RLD105",
+        "torch.version.cuda",
+        "ImportError: libcudart.so.13: cannot open shared object file: No such file or directory\n",
+    ),
+    "unsloth over another TRL": (
+        "RLD104",
+        "unsloth_zoo",
+        traceback("IndexError: list index out of range", "unsloth/models/rl.py patch_functions"),
+    ),
+    "Megatron's layers": (
+        "RLD111",
+        "use_mbridge=True",
+        traceback(
+            "AttributeError: 'MoELayer' object has no attribute 'linear_fc1'",
+            "verl/models/mcore/loader.py load_state_dict_to_megatron_gptmodel",
+            "torch/nn/modules/module.py __getattr__",
+        ),
+    ),
+    "checkpointed without a gradient": (
+        "RLD502",
+        "enable_input_require_grads",
+        traceback(
+            "RuntimeError: none of output has requires_grad=True, this checkpoint() is not necessary",
+            "torch/utils/checkpoint.py backward",
+        ),
+    ),
+    "no module is left": (
+        "RLD214",
+        "all-linear",
+        traceback(
+            "ValueError: No modules were targeted for adaptation. This might be caused by a combination of mismatched "
+            "target modules and excluded modules.",
+            "peft/tuners/tuners_utils.py inject_adapter",
+        ),
+    ),
+    "a folder without metadata": (
+        "RLD610",
+        ".metadata",
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/checkpoint/state_dict_loader.py", line 250, '
+        "in local_step\n    assert metadata is not None\nAssertionError\n",
+    ),
+    "V0's workers disagree": (
+        "RLD220",
+        "rldoctor compat",
+        traceback("AssertionError", "vllm/engine/async_llm_engine.py _run_workers_async"),
+    ),
+    "a program of several": (
+        "RLD901",
+        "OUTPUT_DIR/logs",
+        "12:49:17 SUCCESS Startup complete. Showing trainer logs...\n"
+        "12:50:40   ERROR Orchestrator failed with exit code 1\n",
+    ),
+    "what the watchdog says further": (
+        "RLD321",
+        "judge the logs of all ranks",
+        "(ReferenceModelRayActor pid=5823, ip=10.164.227.153) [rank0]:[E1225 12:58:32.7 ProcessGroupNCCL.cpp:1834] "
+        "[PG ID 0 PG GUID 0(default_pg) Rank 0] Timeout at NCCL work: 17284, last enqueued NCCL work: 17290, last "
+        "completed NCCL work: 17283.\n",
+    ),
 }
 
 QUIET = {
@@ -263,6 +351,32 @@ QUIET = {
         traceback("TypeError: RewardConfig.__init__() got an unexpected keyword argument 'beta'", "trl/x.py f"),
     ),
     "an environment's key": ("RLD902", traceback("KeyError: 'data_source'", "datasets/table.py cast")),
+    "a service that came up": (
+        "RLD607",
+        "WARNING 503 Server Error: Service Unavailable for url: http://sandbox:9000/start, trying again\n"
+        "step:1 - actor/loss:0.1\nstep:2 - actor/loss:0.1\n",
+    ),
+    "a hub that is busy": (
+        "RLD607",
+        traceback(
+            "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://huggingface.co/x",
+            "requests/models.py raise_for_status",
+        ),
+    ),
+    "a driver that is absent": (
+        "RLD105",
+        "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n",
+    ),
+    "unsloth's patched model": (
+        "RLD104",
+        traceback(
+            "IndexError: list index out of range", "unsloth/models/rl.py patch_functions", "trl/trainer/utils.py pad"
+        ),
+    ),
+    "a program that failed before": (
+        "RLD901",
+        "step:3 - loss:0.1\nTrainer failed with exit code 1 in an earlier attempt\n",
+    ),
 }
 
 

@@ -175,6 +175,25 @@ check.signature(
 )
 
 
+# The loader's line alone, without the import that it ended.
+check.signature(
+    ": cannot open shared object file",
+    pattern=r"(?m)^(?:ImportError|OSError): (?P<library>lib(?:torch|c10|cudart|cublas|cusparse|cusolver|cufft|curand"
+    r"|nvrtc|nvJitLink)\w*\.so(?:\.(?P<major>\d+))?[.\d]*): cannot open",
+    when=lambda case, event: not event.frames,
+    says="a compiled package asks for {library}, which is not there: it was built for another torch or CUDA[[, with "
+    "CUDA {major}]]",
+    fixes=(
+        Fix(
+            title="see whose import asks for it (the frames above the line), and install that package's build for the "
+            "installed torch and its CUDA",
+            commands=("python -c 'import torch; print(torch.__version__, torch.version.cuda)'",),
+        ),
+    ),
+    url="https://docs.vllm.ai/en/latest/getting_started/installation/gpu.html",
+)
+
+
 # vllm/_custom_ops.py up to 0.5.0 goes on without the names that its extension has; the import's own reason is a warning
 # at the engine's start.
 check.signature(

@@ -40,6 +40,11 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "PEFT finds none of the adapter's target modules in this model",
         "name modules that the model has (print(model)), or target_modules='all-linear'",
     ),
+    "No modules were targeted for adaptation": (
+        "PEFT is left with no module for the adapter: what target_modules names, exclude_modules or modules_to_save "
+        "takes away",
+        "name modules that the model has (print(model)), or target_modules='all-linear', and none of them twice",
+    ),
     ": No adapter found for ": (
         "the engine finds no adapter at the path that the request names",
         "save the adapter (adapter_config.json and its weights) where every engine process can read it, before the "

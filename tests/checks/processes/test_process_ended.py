@@ -439,6 +439,10 @@ def test_slurm_cancels_the_step_of_a_task_that_failed() -> None:
             "The job attribute PeriodicRemove expression 'JobStatus == 2 && time() > 9' evaluated to TRUE",
             "HTCondor ended the job by a policy (Remove): JobStatus == 2",
         ),
+        (
+            "The job attribute OnExitHold expression 'ExitCode =!= 0' evaluated to TRUE",
+            "HTCondor ended the job by a policy (Hold): ExitCode =!= 0",
+        ),
         ("Thu Nov 12 15:49:02: Unknown; unable to reach the execution host;", "LSF could not reach the machine"),
         ("Task's current input in-w7A:1731 hit its timeout of 86400s", "Modal ended the function at its time limit"),
         (

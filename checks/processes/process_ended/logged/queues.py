@@ -190,9 +190,13 @@ check.signature(
 )
 # A policy of the job or of the pool: condor_utils/user_job_policy.cpp.
 _ended(
-    *(f"attribute {policy} expression '" for policy in ("PeriodicRemove", "PeriodicHold")),
-    *(f"The system macro SYSTEM_PERIODIC_{policy} expression '" for policy in ("REMOVE", "HOLD")),
-    pattern=r"(?i:periodic_?)(?P<how>(?i:remove|hold))\w* expression '(?P<what>[^'\n]{1,200})' evaluated to TRUE",
+    *(f"attribute {policy} expression '" for policy in ("PeriodicRemove", "PeriodicHold", "OnExitHold")),
+    *(
+        f"The system macro SYSTEM_{policy} expression '"
+        for policy in ("PERIODIC_REMOVE", "PERIODIC_HOLD", "ON_EXIT_HOLD")
+    ),
+    pattern=r"(?i:(?:periodic|on_?exit)_?)(?P<how>(?i:remove|hold))\w* expression '(?P<what>[^'\n]{1,200})' evaluated "
+    r"to TRUE",
     says="HTCondor ended the job by a policy ({how}): {what}",
     fixes=(RESUME, _HISTORY),
     url=_CONDOR,
