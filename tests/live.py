@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def cases_of_faults(
     base, boots = _planned(case, request, scenarios, {}, "".join(f"{fault};" for fault in faults))
     seen: dict[str, Observations] = {fault: {} for fault in faults}
     for boot in boots:
-        asked = [one for one in boot.asked if one.scenario.program is not None]
+        asked = _programs(boot)
         told = job(case, request, base, boot, asked)
         told = replace(told, time_limit=told.time_limit * len(faults))
         result = run_job(FAULTY, told, f"engine {boot.name}", request)
@@ -91,12 +91,13 @@ def cases_of_faults(
 
 @dataclass(frozen=True)
 class Played:
-    """Scenarios on the engines of a launch, all of them with this fault."""
+    """Scenarios on the engines of a launch, all of them with this fault and these options."""
 
     scenarios: tuple[Scenario, ...]
     plan: RolloutPlan | None = None
     model: ModelFiles | None = None
     fault: str | None = None
+    engine: Mapping[str, object] = field(default_factory=dict)
 
 
 def cases_of_one_import(python: Path, launches: Mapping[str, Played]) -> dict[str, Case]:
@@ -108,9 +109,9 @@ def cases_of_one_import(python: Path, launches: Mapping[str, Played]) -> dict[st
     jobs: dict[str, Job] = {}
     for name, launch in launches.items():
         case = Case(packages=found, plan=launch.plan, model=launch.model)
-        base, boots = _planned(case, request, launch.scenarios, {}, launch.fault)
+        base, boots = _planned(case, request, launch.scenarios, launch.engine, launch.fault)
         cases[name] = case, base, boots
-        jobs |= {f"{name}, {boot.name}": job(case, request, base, boot, boot.asked) for boot in boots}
+        jobs |= {f"{name}, {boot.name}": job(case, request, base, boot, _programs(boot)) for boot in boots}
     plain = {name: {"arguments": one.arguments, "environ": one.environ} for name, one in jobs.items()}
     limit = sum(one.time_limit for one in jobs.values())
     result = run_job(FAULTY, Job(arguments={"jobs": plain}, time_limit=limit), "engines", request)
@@ -121,11 +122,16 @@ def cases_of_one_import(python: Path, launches: Mapping[str, Played]) -> dict[st
             fork = f"{name}, {boot.name}"
             if fork not in result.records:
                 raise AssertionError(f"{fork} was not played: {result.tail[-20:]}")
-            played = separate(_of_fork(result, fork, base), boot.asked)
+            played = separate(_of_fork(result, fork, base), _programs(boot))
             observations["rollout"][boot.name] = msgspec.to_builtins(played.boot)
-            deliver(observations, boot, played, boot.asked)
+            deliver(observations, boot, played, _programs(boot))
         seen[name] = replace(case, observations=observations)
     return seen
+
+
+def _programs(boot: Boot) -> list[Asked]:
+    """What is played on the engine of a boot, beside what it shows by itself."""
+    return [one for one in boot.asked if one.scenario.program is not None]
 
 
 def _of_fork(result: JobResult, fault: str, base: Basis) -> JobResult:

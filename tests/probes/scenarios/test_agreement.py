@@ -17,7 +17,7 @@ from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.agreement import agreement
 from rldoctor.probes.scenarios.tokens import tokens
 from rldoctor.probes.scenarios.weights import weights
-from tests.live import cases_of_faults, scenario_case
+from tests.live import Played, cases_of_faults, cases_of_one_import, scenario_case
 from tests.plans import QWEN2_7B
 from tests.plans import case as planned
 from tests.probes.faults.table import FAMILIES
@@ -142,24 +142,34 @@ def test_an_engine_that_weights_change_a_little_each_time(broken: dict[str, Case
     assert "the same weights once more" in said(weights_stale.check, broken["drifts"])
 
 
+@pytest.fixture(scope="module")
+def others(patient: Path) -> dict[str, Case]:
+    """What the scenarios see of healthy engines of other models."""
+    tied = ModelFiles(path="model", config={**QWEN2_7B, "tie_word_embeddings": True})
+    experts = ModelFiles(path="model", config=FAMILIES["experts"])
+    engines = {
+        "a tied head": Played((weights,), model=tied),
+        "experts": Played((weights,), model=experts),
+        "experts in bfloat16": Played((agreement,), model=experts, engine={"dtype": "bfloat16"}),
+    }
+    return cases_of_one_import(patient, engines)
+
+
 @pytest.mark.engine
-def test_a_head_that_is_tied_to_the_embeddings_follows_them(patient: Path) -> None:
-    model = ModelFiles(path="model", config={**QWEN2_7B, "tie_word_embeddings": True})
-    case = scenario_case(patient, weights, model=model)
+def test_a_head_that_is_tied_to_the_embeddings_follows_them(others: dict[str, Case]) -> None:
+    case = others["a tied head"]
     assert "lm_head.weight" not in records(case, "weights")["sensitivity"]
     assert said(weights_stale.check, case) == ""
 
 
 @pytest.mark.engine
-def test_experts_are_chosen_alike_in_bfloat16(patient: Path) -> None:
-    model = ModelFiles(path="model", config=FAMILIES["experts"])
-    case = scenario_case(patient, agreement, model=model, engine={"dtype": "bfloat16"})
-    assert judge_one(logprob_mismatch.check, case).outcome is Outcome.PASS
+def test_experts_are_chosen_alike_in_bfloat16(others: dict[str, Case]) -> None:
+    assert judge_one(logprob_mismatch.check, others["experts in bfloat16"]).outcome is Outcome.PASS
 
 
 @pytest.mark.engine
-def test_experts_that_this_build_cannot_load_again_are_not_judged(patient: Path) -> None:
-    case = scenario_case(patient, weights, model=ModelFiles(path="model", config=FAMILIES["experts"]))
+def test_experts_that_this_build_cannot_load_again_are_not_judged(others: dict[str, Case]) -> None:
+    case = others["experts"]
     way = records(case, "weights")["way"]
     assert way["name"] is None and "computes experts wrongly once they were loaded again" in way["why"]
     for check in (weights_stale.check, weight_sync_rejected.check):
