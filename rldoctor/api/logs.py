@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rldoctor.logs.calling import called_by
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
 from rldoctor.logs.nothing import was_none
-from rldoctor.logs.raised import called_by
 from rldoctor.logs.services import is_event, is_signed, unsigned
 from rldoctor.model import Incident
 

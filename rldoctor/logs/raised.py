@@ -17,6 +17,7 @@ from rldoctor.knowledge.message_families import family_of
 from rldoctor.knowledge.packages import top_module
 from rldoctor.link.remedies import Remedy, is_request, remedies
 from rldoctor.link.validations import argument_classes
+from rldoctor.logs.calling import call, called_by
 from rldoctor.logs.code_paths import is_users, module_of, package_of
 from rldoctor.logs.model import LoggedException, LogRun, Raised
 from rldoctor.model import Evidence, Finding, Fix
@@ -28,16 +29,6 @@ from rldoctor.tables.messages.match import Shown, Trace, stands, trace
 _MOST_SETTINGS = 6
 _MOST_OTHERS = 2
 _MOST_HOMES = 3
-# They validate, compose, fetch, carry and compute for whoever calls them: what they refuse was wrong before it came
-# there.
-_FOR_OTHERS = frozenset(
-    re.findall(
-        r"\S+",
-        "pydantic omegaconf hydra antlr4 httpcore httpx urllib3 requests aiohttp anyio torch numpy pandas pyarrow "
-        "datasets huggingface_hub safetensors tokenizers tensordict torchdata bitsandbytes flash_attn xformers triton "
-        "wandb",
-    )
-)
 # The line of a traceback that raised.
 _ASSERTION = "AssertionError"
 _RAISES = re.compile(r"raise (?:\w+\.)*(?P<type>\w+)\b")
@@ -54,9 +45,7 @@ def raised_by(root: LoggedException, versions: Mapping[str, str], case: Case) ->
         return None
     found = _of_launch(found, case.plan)
     raised = _reported(found, releases.get(found.place.package, ""), case)
-    library, calling = _call(root)
-    fixes = (Fix(title=f"look at what {calling} gives {library}"),) if calling else ()
-    return replace(raised, said=raised.said + called_by(root), fixes=raised.fixes or fixes)
+    return replace(raised, said=raised.said + called_by(root))
 
 
 def _of_launch(found: Trace, plan: RolloutPlan | None) -> Trace:
@@ -115,25 +104,6 @@ def _condition(test: str) -> str:
     return ast.unparse(asserted.test) if isinstance(asserted, ast.Assert) else ""
 
 
-def called_by(root: LoggedException) -> str:
-    """``; torch was called by step (trainer.py:12)``: whose code called the library in which a failure, or what it grew
-    from, was raised, where that library works for others; empty where it does not, or nobody is seen to call it."""
-    library, calling = _call(root)
-    return f"; {library} was called by {calling}" if calling else ""
-
-
-def _call(root: LoggedException) -> tuple[str, str]:
-    """The library that works for others in which a failure was raised, and who called it; both empty for none."""
-    link = next((link for link in root.chain if link.frames), root)
-    frames = [(package_of(frame.file, frame.function), frame) for frame in reversed(link.frames)]
-    library = frames[0][0] if frames and not link.is_cut_off else None
-    calling = next((frame for package, frame in frames if package not in ("python", *_FOR_OTHERS)), None)
-    if library is None or library not in _FOR_OTHERS or calling is None:
-        return "", ""
-    line = f":{calling.line}" if calling.line is not None else ""
-    return library, f"{calling.function} ({calling.file}{line})"
-
-
 def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] | None:
     """The check to whose family the place belongs that raised a run's failure, and what it says."""
     found = run.raised
@@ -145,7 +115,9 @@ def of_a_family(checks: Iterable[Check], run: LogRun) -> tuple[Check, Finding] |
         return None
     said = (run.incident.exception or str(run.root)).splitlines()[0][:300]
     evidence = (Evidence(text=str(run.root)[:600], source=run.root.source, line=run.root.line), *found.evidence)
-    return check, check.finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes)
+    library, calling = call(run.root)
+    given = (Fix(title=f"look at what {calling} gives {library}"),) if calling else ()
+    return check, check.finding(f"{said}: {found.said}", evidence=(*evidence, *run.new), fixes=found.fixes or given)
 
 
 def _reported(found: Trace, release: str, case: Case) -> Raised:

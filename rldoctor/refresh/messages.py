@@ -53,7 +53,7 @@ LIBRARIES = {
     ),
     "datasets": Library("2.18.0", r"/(?:commands|io|formatting/(?:jax|tf)\w*)/"),
     "huggingface-hub": Library("0.23.0", r"^huggingface_hub/(?:cli|commands|inference|_jobs\w*|_space\w*)(?:/|\.)"),
-    "tensordict": Library("0.5.0", r"/(?:nn|prototype)/"),
+    "tensordict": Library("0.5.0", r"/(?:nn|prototype|store|tabular|_ucxx|_datasets|_arrow|persistent)(?:/|\.)"),
     "omegaconf": Library("2.1.0"),
     "hydra-core": Library("1.2.0"),
     "wandb": Library(

@@ -35,6 +35,12 @@ from tests.loaded import REGISTRY
             "Client provided checkpoint load path: {} does not exist",
         ),
         ("RLD610", "torch: torch.serialization.load", "Expected input to be a checkpoint returned by torch.save"),
+        ("RLD610", "torch: torch.distributed.checkpoint.state_dict_loader.local_step", ""),
+        (
+            "RLD902",
+            "datasets: datasets.packaged_modules.json.json.Json._generate_tables",
+            "Failed to convert {} from file",
+        ),
         ("RLD301", "bitsandbytes: bitsandbytes.functional.is_on_gpu", "All input tensors need to be on the same GPU"),
         ("RLD218", "bitsandbytes: bitsandbytes.functional.q", "Blockwise quantization only supports 16/32-bit floats"),
         ("RLD112", "triton: triton.compiler.compiler.compile", "Unsupported conversion from {} to {}"),
@@ -62,6 +68,7 @@ def test_what_its_words_and_place_make_certain(code: str, where: str, template: 
         ("datasets: datasets.utils.file_utils.xopen", "Server disconnected, cannot connect", "ConnectionError"),
         ("tensordict: tensordict.base.f", "Failed to serialize the metadata", "RuntimeError"),
         ("bitsandbytes: bitsandbytes.optim.adam.A", "Adam8bit does not support amsgrad=True", "ValueError"),
+        ("torch: torch.distributed.checkpoint.state_dict.f", "a wrapper has no parameters", "RuntimeError"),
         ("torch: torch.distributed.x", "the arguments have the same DeviceMesh", "RuntimeError"),
     ],
 )

@@ -104,7 +104,7 @@ def _by_frame(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Plac
             if not place.template and place.type == "AssertionError":
                 if _asserted(place, shown):
                     yield 0, place
-            elif _filled(place, shown.message) is not None:
+            elif bool(place.template) == bool(shown.message) and _filled(place, shown.message) is not None:
                 yield _letters(place), place
 
 

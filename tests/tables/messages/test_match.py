@@ -105,6 +105,7 @@ def test_what_is_too_general_needs_its_frame() -> None:
     found = trace(Shown("ValueError", "Unknown thing", "engine.core", "load"), ["engine"])
     assert placed(found) == "engine.core.load" and found is not None and found.values == {"name": "thing"}
     assert placed(trace(Shown("KeyError", "'x'", "engine.core", "load"), ["engine"])) == "engine.core.load"
+    assert trace(Shown("KeyError", "", "engine.core", "load"), ["engine"]) is None
 
 
 def test_an_assertion_without_a_message_is_known_by_its_line() -> None:
