@@ -30,6 +30,9 @@ def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool])
     if launch.python is not None and launch.python.source.file == launch.file:
         launch.miss("who starts the script may override its configuration on the command line")
     values = [native for native in arguments.natives if native.form is Form.OVERRIDE]
+    for native in values:
+        if search.may_choose(native):
+            launch.miss(f"{native.spelled}/{native.value}.yaml was not found")
     if search.name is None and not search.folders:
         return values
     read = {id(native): _override(native) for native in values}
@@ -71,11 +74,13 @@ def _gap(launch: Launch, part: Part, ships: Callable[[str], bool], primary: bool
 
 @dataclass
 class _Search:
-    """The search path of a launch, and the name of its primary configuration."""
+    """The search path of a launch, and the name of its primary configuration. ``whole`` says that the launch names
+    every folder of it in letters."""
 
     launch: Launch
     folders: list[str]
     name: str | None
+    whole: bool = True
 
     @staticmethod
     def of(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> _Search:
@@ -106,8 +111,11 @@ class _Search:
         if listed is None and primary is not None:
             section = primary.content.get("hydra")
             listed = section.get("searchpath") if isinstance(section, dict) else None
+        self.whole = listed is None or isinstance(listed, list)
         for entry in listed if isinstance(listed, list) else []:
-            if isinstance(entry, str) and "${" not in entry:
+            if not isinstance(entry, str):
+                self.whole = False
+            elif "${" not in entry:
                 kind, _, rest = entry.rpartition("://")
                 self.folders.append(_relative(rest.replace(".", "/") if kind == "pkg" else rest))
 
@@ -120,6 +128,15 @@ class _Search:
                     return None
                 return ConfigFile(tree.value, ConfigFile.header(tree.source.text), tree.source.file)
         return None
+
+    def may_choose(self, native: Native) -> bool:
+        """Whether an override that adds a name chooses a file of a group that is not at hand: with a slash it does, and
+        one of a single word may where a folder of the search path is not here."""
+        name, value = native.spelled.partition("@")[0], native.value
+        if native.operator != "+" or "." in name or not isinstance(value, str | Unresolved) or self.has_group(name):
+            return False
+        here = self.whole and all(self.launch.files.has_folder(folder) for folder in self.folders if folder)
+        return "/" in name or not here
 
     def has_group(self, path: str) -> bool:
         return any(self.launch.files.has_folder(f"{folder}/{path}" if folder else path) for folder in self.folders)

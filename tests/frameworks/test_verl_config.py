@@ -107,6 +107,31 @@ def test_an_engine_is_named_where_none_is_the_default(
     assert [value.takes for value in plan.refused] == [f"a value for {ROLLOUT}.name"] * lacking
 
 
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        ("--config-dir conf +experiment=mine", "experiment/mine.yaml"),
+        ("hydra.searchpath=[file:///opt/conf] +experiment=mine", "experiment/mine.yaml"),
+        ("hydra.searchpath=[file://$CONF] +experiment=mine", "experiment/mine.yaml"),
+        ("+experiment/long=mine", "experiment/long/mine.yaml"),
+        # Without a folder of one's own there is no such group: it is a new key.
+        ("+experiment=mine", None),
+        ("--config-dir conf +experiment=7 +data.tag=mine", None),
+        ("--config-dir here +experiment=mine", None),
+    ],
+)
+def test_a_group_whose_file_is_elsewhere_may_set_what_is_left_out(
+    launches: Launches, arguments: str, absent: str | None
+) -> None:
+    files = {
+        "run.sh": f"python3 -m {MAIN} {arguments}\n",
+        "here/experiment/mine.yaml": "data: {train_batch_size: 64}\n",
+    }
+    (plan,) = launches(files, verl="0.6.1")
+    assert [note.text for note in plan.notes if note.unread] == ([f"{absent} was not found"] if absent else [])
+    assert (plan.settings["batch.mini_prompts"].unknown is None) == (absent is None)
+
+
 def test_unread_words_may_name_the_configuration_that_has_the_key(launches: Launches) -> None:
     key = "actor_rollout_ref.actor.megatron.param_offload"
     assert unknown(launches, f"{MAIN} $MORE {key}=True", "0.6.1") == []
