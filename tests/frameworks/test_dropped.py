@@ -186,6 +186,10 @@ UNKNOWN_VALUES = {
         "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 1 --actor_num_gpus_per_node 8 --colocate_all_models "
         "--vllm_num_engines 4 --pretrain Qwen/Qwen3-4B $MORE\n"
     ),
+    "skyrl, a switch": (
+        "python3 -m skyrl_train.entrypoints.main_base trainer.placement.policy_num_gpus_per_node=8 "
+        "generator.async_engine=false $MORE\n"
+    ),
     "verl": (
         "python3 -m verl.trainer.main_ppo data.train_files=a.parquet data.train_batch_size=128 "
         "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_kl_loss=True "
@@ -196,9 +200,13 @@ UNKNOWN_VALUES = {
 }
 
 
+RELEASES = {name: versions for name, (_, _, versions) in LAUNCHES.items()}
+RELEASES["skyrl"] = {"skyrl-train": "0.4.0", "vllm": "0.13.0"}
+
+
 @pytest.mark.parametrize("framework", UNKNOWN_VALUES)
 def test_a_value_that_is_not_known_is_not_a_missing_one(framework: str, tmp_path: Path) -> None:
-    assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], LAUNCHES[framework.partition(",")[0]][2]) == set()
+    assert errors(tmp_path / "launch", UNKNOWN_VALUES[framework], RELEASES[framework.partition(",")[0]]) == set()
 
 
 def test_what_a_file_says_is_no_error_where_the_command_line_may_overrule_it(tmp_path: Path) -> None:

@@ -82,9 +82,10 @@ _UNKNOWN: Any = object()
 
 def _given(plan: RolloutPlan, ending: str) -> Any:
     """The value of a native setting that no canonical name stands for; None where the launch does not give it,
-    ``_UNKNOWN`` where it gives one that reading does not tell."""
+    ``_UNKNOWN`` where it gives one that reading does not tell, or may give one in what could not be read."""
     named = (g for g in reversed(plan.given) if g.key == ending or g.key.endswith(f".{ending}"))
-    return next((_UNKNOWN if g.unknown else g.value for g in named), None)
+    left_out = _UNKNOWN if any(note.unread for note in plan.notes) else None
+    return next((_UNKNOWN if g.unknown else g.value for g in named), left_out)
 
 
 def _without(plan: RolloutPlan, option: str, older: str) -> bool:
