@@ -8,7 +8,7 @@ from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
 
-NODE, ATTEMPT = "node", "attempt"
+NODE, ATTEMPT, RUN = "node", "attempt", "run"
 CANCELLED = " CANCELLED AT "
 
 
@@ -18,6 +18,11 @@ def _node(literal: str, pattern: str) -> Reveal:
 
 def _attempt(literal: str, pattern: str) -> Reveal:
     return reveal(literal, pattern, ATTEMPT)
+
+
+def _run(literal: str, pattern: str) -> Reveal:
+    """Of what counts the runs of a job: the first is 1, and started again it has been once less."""
+    return reveal(literal, pattern, RUN)
 
 
 _TASKS_END = (
@@ -97,7 +102,10 @@ PLACES: tuple[Reveal, ...] = (
     _attempt(" Restarts=", r"\bRequeue=\d Restarts=(\d{1,6})\b"),
     _attempt("Retry Count:", r"^\s*Retry Count: +(\d{1,6})$"),
     _attempt("restarting: ", r"\brestarting: (\d{1,6})/\d{1,6}$"),
-    _attempt("AWS_BATCH_JOB_ATTEMPT=", r"\bAWS_BATCH_JOB_ATTEMPT=(\d{1,6})\b"),
+    _run("AWS_BATCH_JOB_ATTEMPT=", r"\bAWS_BATCH_JOB_ATTEMPT=([1-9]\d{0,5})\b"),
+    # OpenPBS and HTCondor.
+    _run("run_count = ", r"^\s*run_count = ([1-9]\d{0,5})$"),
+    *(_run(name, rf"^\s*{name} = ([1-9]\d{{0,5}})$") for name in ("NumJobStarts", "NumShadowStarts")),
     # The agent says so before it counts down: the first time all of them are left.
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )
@@ -154,7 +162,9 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
         for number, matched, value in piece.record.places:
             if number > piece.last:
                 break
-            if matched.what == ATTEMPT:
+            if matched.what == RUN:
+                attempt = int(value) - 1
+            elif matched.what == ATTEMPT:
                 left, _, most = value.partition("/")
                 attempt = int(most) - int(left) + 1 if most else int(value)
             elif number >= piece.first:

@@ -14,7 +14,7 @@ from rldoctor.logs.liveness import bar_position, is_done, is_last_word, is_ordin
 from rldoctor.logs.metrics import Collector
 from rldoctor.logs.model import Origin
 from rldoctor.logs.notes import MANY, Notes
-from rldoctor.logs.places import ATTEMPT, NODE
+from rldoctor.logs.places import ATTEMPT, NODE, RUN
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.printed import MOST, Collecting, begun
 from rldoctor.logs.quoting import Samples, is_quoted
@@ -304,7 +304,7 @@ class Region:
             match = reveal.pattern.search(line.text)
             if match is not None and reveal.what == "rank" and line.origin.pid is not None:
                 self.record.rank_of.setdefault((line.origin.pid, line.origin.node), match[1])
-            elif match is not None and reveal.what in (NODE, ATTEMPT):
+            elif match is not None and reveal.what in (NODE, ATTEMPT, RUN):
                 self.record.places = [*self.record.places[-500:], (number, reveal, match[1])]
             elif match is not None and reveal.what in TERMS:
                 self.record.world = [*self.record.world[-500:], (number, reveal.what, int(match[1]))]

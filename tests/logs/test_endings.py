@@ -459,6 +459,12 @@ ENDED_AT = {
     "Grid Engine's queue": ('W|job 7.1 exceeds job hard limit "h_rt" of queue "gpu.q@gpu7" (1 > 0)', "gpu7", None),
     "a count": ("Job 91221 terminated with state NODE_FAIL on node gpu07 (restart count 2)", "gpu07", 2),
     "ssh": ("ssh: connect to host n5 port 22: x\nORTE was unable to reliably start one or more daemons.", "n5", None),
+    "a job's third run": ("    run_count = 3\n    Exit_status = 271\n    exec_host = n5/0\n", "n5", 2),
+    "an attempt that counts from one": (
+        'AWS_BATCH_JOB_ATTEMPT=1\n"statusReason": "Host EC2 (instance i-0ab12cd34ef567890) terminated."\n',
+        "i-0ab12cd34ef567890",
+        0,
+    ),
     "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
     "a kind of GPU": ("Job 12 was cancelled on A100-SXM4-80GB", None, None),
     "a rank": ("process 7 exited with code 137 on rank-0", None, None),
