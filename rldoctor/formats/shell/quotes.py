@@ -1,12 +1,15 @@
-"""Finds the quote, here-document or bracket that a shell script opens and never closes."""
+"""Finds the quote, here-document, bracket or array that a shell script opens and never closes."""
 
 from __future__ import annotations
 
 import re
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_][\w-]*)\1")
-_CLOSES = {"(": ")", "{": "}"}
-_NAMES = {"'": "the quote '", '"': 'the quote "', "(": "the bracket $(", "{": "the brace ${"}
+_ARRAY = "=("
+_ASSIGNED = re.compile(r"(?:^|[\s;&|(])[A-Za-z_]\w*\+?=$")
+_LONGEST_NAME = 80
+_CLOSES = {"(": ")", "{": "}", _ARRAY: ")"}
+_NAMES = {_ARRAY: "the array (", "'": "the quote '", '"': 'the quote "', "(": "the bracket $(", "{": "the brace ${"}
 
 
 def unclosed(text: str) -> tuple[str, int] | None:
@@ -46,6 +49,8 @@ class _Scan:
                 self._quoted(char)
             elif self._skipped(char, within):
                 continue
+            elif within == _ARRAY and self._begins_an_array(char):
+                break  # bash takes no bracket there: the one before it was to be closed
             else:
                 self._bare(char, within)
             self.begins_a_word = char in " \t\n;&|("
@@ -66,12 +71,17 @@ class _Scan:
             self._substitution()
 
     def _bare(self, char: str, within: str) -> None:
-        if char in "'\"" or char == within == "(":
+        if char in "'\"" or (char == "(" and within in ("(", _ARRAY)):
             self.open.append((char, self.line))
+        elif not within and self._begins_an_array(char):
+            self.open.append((_ARRAY, self.line))
         elif char == "$":
             self._substitution()
         elif within and char == _CLOSES.get(within):
             self.open.pop()
+
+    def _begins_an_array(self, char: str) -> bool:
+        return char == "(" and _ASSIGNED.search(self.text[max(0, self.at - _LONGEST_NAME) : self.at]) is not None
 
     def _substitution(self) -> None:
         """Enters ``$(`` or ``${`` where that stands here."""

@@ -181,12 +181,28 @@ def test_eval_and_a_command_in_a_variable_are_read() -> None:
         ('run "a\n', 'run.sh:1: the quote " is never closed'),
         ("run $(date\n", "run.sh:1: the bracket $( is never closed"),
         ("cat <<EOF\nx\n", "the here-document EOF is never closed"),
+        ("DATA=(\n  --a 1\n\nMODEL=(\n  --b 2\n)\nrun ${DATA[@]}\n", "run.sh:1: the array ( is never closed"),
+        ("set -x\nDATA+=( --a 1\nrun\n", "run.sh:2: the array ( is never closed"),
     ],
 )
 def test_what_is_never_closed_is_an_error_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InputError, match="never closed") as raised:
         script(text)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        "A=( $(date) 'x(' \"=(\" )",
+        "A=( <(sort a) !(b|c) )",
+        "A=( # B=(\n 1 )",
+        "A=( x ); B=( y )",
+        "A=( $((1 + (2))) )",
+    ],
+)
+def test_brackets_within_an_array_leave_it_open(array: str) -> None:
+    script(f"{array}\nrun <IP> --x\n")
 
 
 def test_syntax_that_only_the_grammar_does_not_know_is_a_note() -> None:
