@@ -256,6 +256,7 @@ def decoded(name: str, entry: Mapping[str, Any]) -> Option:
         entry.get("alias"),
         tuple(entry["names"]) if "names" in entry else None,
         entry.get("closed", False),
+        entry.get("count"),
         entry.get("since"),
         entry.get("until"),
     )
@@ -279,6 +280,8 @@ def encoded(option: Option) -> dict[str, Any]:
             entry[flag] = True
     if option.alias is not None:
         entry["alias"] = option.alias
+    if option.count is not None:
+        entry["count"] = option.count
     return entry
 
 

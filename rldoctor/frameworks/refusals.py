@@ -244,6 +244,10 @@ def _unlike(option: Option, text: str, validated: bool, booleans: Boolean) -> st
 def _miscounted(dialect: Dialect, launch: Launch, native: Native, option: Option) -> str | None:
     """What stands behind an option where that is no word or one too many, as argparse counts them."""
     kind, value = option.type.removesuffix("?"), native.value
+    if option.count is not None:
+        words = value if isinstance(value, list) else [value]
+        known = value is not None and not any(isinstance(word, Unresolved) or has_mark(str(word)) for word in words)
+        return " ".join(map(str, words)) if known and len(words) != option.count and value is not True else None
     if isinstance(value, list) and len(value) > 1 and all(isinstance(word, str) for word in value):
         one = kind in (*_NUMBERS, "str", "bool")
         return " ".join(value) if one and not dialect.leaves(launch) else None
@@ -255,5 +259,7 @@ def _miscounted(dialect: Dialect, launch: Launch, native: Native, option: Option
 def _takes(option: Option) -> str:
     """How many values the option takes and of which type, in words."""
     kind = option.type.removesuffix("?")
+    if option.count is not None:
+        return f"{option.count} values, with blanks between them"
     one = "one value or several" if kind == "list" else "one value"
     return f"{one}, {_NUMBERS[kind][1]}" if kind in _NUMBERS else one

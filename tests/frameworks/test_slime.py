@@ -165,3 +165,20 @@ def test_an_option_in_another_frameworks_words_is_dropped_in_silence(launches: L
     assert (found.key, found.nearest, found.ignored) == ("--max-response-length", ("rollout_max_response_len",), True)
     (untold,) = launches({"run.sh": text})
     assert untold.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "refused", "unknown"),
+    [
+        ("--advantage-estimator grop", ["--advantage-estimator"], []),
+        ("--advantage-estimator gspo --qkv-format bshd", [], []),
+        ("--num-rollout many", ["--num-rollout"], []),
+        ("--rollout-max-responce-len 100", [], ["--rollout-max-responce-len"]),
+        ("--rollout-my-own-flag 1 --recompute-granularity full", [], []),
+    ],
+)
+def test_values_and_slips_of_its_own_options(
+    launches: Launches, more: str, refused: list[str], unknown: list[str]
+) -> None:
+    (plan,) = launches({"run.sh": RUN.format(script="train.py", more=f"--colocate {more}")}, slime="0.3.0")
+    assert ([one.key for one in plan.refused], [one.key for one in plan.unknown]) == (refused, unknown)

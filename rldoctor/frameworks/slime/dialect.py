@@ -4,7 +4,8 @@ Read from 0.1.0 to 0.3.1: slime/utils/arguments.py, slime/backends/sglang_utils/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import ClassVar
 
 from rldoctor.counted import counted
@@ -31,6 +32,9 @@ _TELLING = frozenset(
     }
 )
 _ENOUGH = 3
+# Beginnings of names that only slime gives, not Megatron; so much alike is a name to one with a slip in it.
+_OWN = ("rollout_", "actor_num_")
+_SLIP = 0.93
 
 _PLACE: dict[str, str | Rule] = {
     "actor_num_nodes": "placement.nodes",
@@ -101,7 +105,7 @@ def _placement(draft: Draft) -> None:
     total = nodes * each if nodes and each else None
     draft.derive("placement.trainer_gpus", total, f"{counted(nodes, 'node')} x {each}", "placement.gpus_per_node")
     if colocated:
-        draft.derive("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
+        draft.override("placement.engine_gpus", total, "--colocate: those of the actor", "placement.gpus_per_node")
     # Of printed arguments the script is not known.
     script_known = draft.launch.entry.endswith(".py")
     overlaps = "async" in draft.launch.entry
@@ -197,13 +201,23 @@ class Slime(Dialect):
 
     def check_known(self, draft: Draft, native: Native) -> None:
         """Megatron's parser is told to let pass what it does not know (``megatron_parse_args``): an option in another
-        framework's words is dropped in silence."""
+        framework's words, or one of slime's own with a slip in it, is dropped in silence."""
+        super().check_known(draft, native)
         key = native.key
-        if native.form is not Form.OPTION or self.rule(key) is not None or self._rows.beside.match(key):
+        options = draft.launch.options(self.owner)
+        if native.form is not Form.OPTION or self.rule(key) is not None or options is None or key in options:
             return
-        if between(draft, "slime", "0.3.1", "0.4") and (meant := translated(self, key)):
+        meant: Sequence[str] = ()
+        if key.startswith(_OWN):
+            meant = get_close_matches(key, [name for name in options if name.startswith(_OWN)], 1, _SLIP)
+        elif not self._rows.beside.match(key) and between(draft, "slime", "0.3.1", "0.4"):
+            meant = translated(self, key)
+        if meant:
             owner = f"slime {draft.launch.version_of('slime')}"
             draft.unknown.append(native.as_unknown(owner=owner, nearest=tuple(meant), ignored=True))
+
+    def leaves(self, launch: Launch) -> bool:
+        return True
 
     def claims(self, launch: Launch) -> int:
         """Its folder, its imports, or enough of its options for a script of that name, or in printed arguments."""

@@ -69,8 +69,22 @@ class Arguments:
                 if name:
                     scope.environment[name] = self._keywords_of(statement.value, scope)
                 self._calls(statement, scope, found)
-            elif not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            elif isinstance(statement, ast.FunctionDef):
+                scope.environment[statement.name] = Definition(scope.module, statement)
+            elif isinstance(statement, ast.Return) and isinstance(statement.value, ast.Name):
+                self._local(statement.value.id, scope, found)  # the function that it makes and hands on
+            elif not isinstance(statement, ast.ClassDef):
                 self._calls(statement, scope, found)
+
+    def _local(self, name: str, scope: _Scope, found: Options) -> bool:
+        """Enters a function that the running one defines itself, if that is one."""
+        target = scope.environment.get(name)
+        if not isinstance(target, Definition):
+            return False
+        if isinstance(target.node, ast.FunctionDef) and scope.depth < _DEEPEST:
+            environment = dict(scope.environment)
+            self._run(target.node.body, replace(scope, environment=environment, depth=scope.depth + 1), found)
+        return True
 
     def _loop(self, statement: ast.For, scope: _Scope, found: Options) -> None:
         """Unrolls a loop over literals; ``for key, value in kwargs.items()`` adds every field behind ``kwargs``."""
@@ -104,6 +118,8 @@ class Arguments:
     def _follow(self, call: ast.Call, scope: _Scope, found: Options) -> None:
         """Enters a function or class method of the tree to which a parser is handed."""
         name = dotted(call.func) or ""
+        if self._local(name, scope, found):
+            return
         head, _, method = name.rpartition(".")
         if head in ("cls", "super") and scope.owner is not None:
             owner: Definition | None = scope.owner
@@ -206,6 +222,7 @@ class Arguments:
         if "choices" in given:
             listed = value(scope.module, given["choices"], scope.environment)
             choices = tuple(listed) if isinstance(listed, list) else None
+        counted = value(scope.module, given["nargs"]) if "nargs" in given else None
         required = "required" in given and value(scope.module, given["required"]) is True
         return Option(
             name,
@@ -213,6 +230,7 @@ class Arguments:
             type=kind or "str",
             choices=choices,
             required=required,
+            count=counted if isinstance(counted, int) else None,
             deprecated=template.deprecated or self._is_deprecated(given, action, scope),
         )
 

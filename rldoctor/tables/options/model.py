@@ -45,7 +45,8 @@ class Option:
     ``names`` are the words among which its code looks the value up, ``closed`` where any other is refused.
     ``since`` and ``until`` (exclusive) are the releases read between which this very declaration stood; None means as
     far as was read. ``added`` marks a Hydra key that is absent from the YAML and therefore needs ``+`` in front.
-    ``alias`` names the option that this one is another spelling of."""
+    ``alias`` names the option that this one is another spelling of; ``count`` is how many values it takes where that
+    is a number."""
 
     name: str
     default: Any = MISSING
@@ -58,6 +59,7 @@ class Option:
     alias: str | None = None
     names: tuple[str, ...] | None = None
     closed: bool = False
+    count: int | None = None
     since: str | None = field(default=None, compare=False)
     until: str | None = field(default=None, compare=False)
 

@@ -111,3 +111,33 @@ def test_a_parser_is_followed_through_functions_and_classes(classes: Make) -> No
     assert read["no_enable_prefix_caching"].alias == "enable_prefix_caching"
     assert (read["max_tokens"].default, read["max_tokens"].type) == (None, "int")
     assert "no_log" in read
+
+
+def test_how_many_values_an_option_takes(classes: Make) -> None:
+    text = """
+    def add(parser):
+        parser.add_argument("--betas", type=float, nargs=2)
+        parser.add_argument("--rewards", nargs="+")
+    """
+    read = options(classes({"pkg/main.py": text}), "add")
+    assert (read["betas"].count, read["rewards"].count) == (2, None)
+
+
+def test_functions_that_a_function_defines_itself(classes: Make) -> None:
+    text = """
+    def provider(more):
+        def add(parser):
+            def cluster(parser):
+                parser.add_argument("--nodes", type=int, default=1)
+                return parser
+
+            parser = cluster(parser)
+            parser.add_argument("--colocate", action="store_true")
+            return parser
+
+        def unused(parser):
+            parser.add_argument("--unused")
+
+        return add
+    """
+    assert set(options(classes({"pkg/main.py": text}), "provider")) == {"nodes", "colocate"}
