@@ -190,6 +190,16 @@ class Files:
         except OSError:
             return False
 
+    def near(self, name: str) -> list[str]:
+        """The names of the files in the folder in which the named one would stand, where that folder is at hand."""
+        if self.kept is not None or Path(name).is_absolute():
+            return []
+        try:
+            folders = ((folder / name).parent for folder in (self.base, *self.above()))
+            return [path.name for folder in folders if folder.is_dir() for path in folder.iterdir()]
+        except (OSError, ValueError):
+            return []
+
     def above(self) -> list[Path]:
         """The folders above the launch file, up to the first in which anybody may put files."""
         found: list[Path] = []

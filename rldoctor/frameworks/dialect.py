@@ -15,7 +15,7 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.frameworks.draft import Draft, variables
-from rldoctor.frameworks.entries import misnamed
+from rldoctor.frameworks.entries import misnamed, misnamed_file
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
@@ -107,6 +107,8 @@ class Dialect:
     others, so that only a slip of one of them is called wrong."""
     closed: ClassVar[frozenset[str]] = frozenset()
     """Those of them whose value is one of the names, unless a launch :meth:`registers` its own."""
+    own_code: ClassVar[tuple[str, ...]] = ()
+    """Keys that name a Python file of the launch's own."""
     lookups: ClassVar[Mapping[str, str]] = {}
     """Native key to the option of another package (``transformers:TrainingArguments.optim``) whose words it takes, too:
     only a slip of one of them is called wrong."""
@@ -246,8 +248,8 @@ class Dialect:
             draft.refused += [*strays(launch), *ungrammatical(launch)]
         if self.booleans is Boolean.FLAG:
             draft.refused += switched(launch, self._flags)
-        if (entry := misnamed(launch, self.owner)) is not None:
-            draft.refused.append(entry)
+        named = (misnamed_file(launch, draft.natives[key]) for key in self.own_code if key in draft.natives)
+        draft.refused += filter(None, (misnamed(launch, self.owner), *named))
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         for name in launch.dropped:

@@ -1,7 +1,9 @@
-"""A module to start that no release of the framework has."""
+"""Code that a launch names and that is not there: a module to start that no release of the framework has, a file of
+its own beside which another has nearly its name."""
 
 from __future__ import annotations
 
+from rldoctor.formats.native import Native
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.slips import slip
 from rldoctor.plan.model import RefusedValue
@@ -36,6 +38,21 @@ def misnamed(launch: Launch, package: str) -> RefusedValue | None:
         takes=meant,
         why=f"{package} has no module of that name (`No module named`), and {meant}",
     )
+
+
+def misnamed_file(launch: Launch, native: Native) -> RefusedValue | None:
+    """A Python file of the launch's own that is not there, where one with nearly its name is. A function may stand
+    behind it (``reward.py:score``)."""
+    name = native.value.partition(":")[0] if isinstance(native.value, str) else ""
+    stem, _, end = name.rpartition("/")[2].rpartition(".")
+    if end != "py" or "$" in name or launch.files.find(name) is not None:
+        return None
+    there = [other.removesuffix(".py") for other in launch.files.near(name) if other.endswith(".py")]
+    meant = slip(stem, there) or next((other for other in there if f"{other}s" == stem or other == f"{stem}s"), None)
+    if meant is None:
+        return None
+    takes = f"{name.rpartition('/')[0]}/{meant}.py".removeprefix("/")
+    return native.as_refused(owner="Python", value=name, takes=takes, why=f"there is no such file, and {takes}")
 
 
 def _slipped(given: str, real: str) -> bool:

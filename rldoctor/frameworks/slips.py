@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -9,6 +10,7 @@ from rldoctor.plan.model import UnknownOption
 
 _SHORT = 4  # what is shorter is an abbreviation, which a letter makes another one
 _LONG = 6
+_SIGNS = re.compile(r"[-_]")
 
 
 # Two keys of which one was meant to be the other.
@@ -24,12 +26,18 @@ def misspelled(one: UnknownOption, further: Sequence[str] = ()) -> bool:
 
 
 def slip(word: str, names: Sequence[str]) -> str | None:
-    """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, or two that changed
-    places. With a digit, a letter in front, an s or another letter behind a short name (``dapo2``, ``main_gppo``,
+    """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, two that changed places,
+    or other signs between its parts. With a digit, a letter in front, an s or another letter behind a short name
+    (``dapo2``, ``main_gppo``,
     ``rewards``, ``grpox``), a word is rather another name."""
     if word in names or len(word) < _SHORT - 1:
         return None
-    return next((name for name in names if _swapped(word, name) or _left_out(word, name) or _put_in(word, name)), None)
+    slips = (_joined, _swapped, _left_out, _put_in)
+    return next((name for name in names if any(is_slip(word, name) for is_slip in slips)), None)
+
+
+def _joined(word: str, name: str) -> bool:
+    return _SIGNS.sub("", word) == _SIGNS.sub("", name)
 
 
 def _swapped(word: str, name: str) -> bool:

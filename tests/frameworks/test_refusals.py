@@ -408,3 +408,92 @@ def test_a_key_that_stands_twice_is_refused_by_omegaconf_alone(launches: Launche
     assert "stands in line 1 already" in twice.why
     trl = "model_name_or_path: Qwen/Qwen3-4B\nuse_vllm: true\nnum_generations: 8\nnum_generations: 4\n"
     assert refused(launches, trl, "grpo.yaml", trl="0.24.0") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "is_refused"),
+    [("0.2 0.28", False), ("$LOW $HIGH", False), ("0.2", True), ("0.2,0.28", True), ("0 1 2", True)],
+)
+def test_an_option_that_takes_two_values(launches: Launches, given: str, is_refused: bool) -> None:
+    command = f"python3 -m openrlhf.cli.train_ppo_ray --eps_clip_low_high {given} --colocate_all_models\n"
+    found = [one for one in refused(launches, command, **OPENRLHF) if one.key == "--eps_clip_low_high"]
+    assert bool(found) is is_refused
+    assert all(one.takes == "2 values, with blanks between them" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_refused"),
+    [
+        ("reward_weights=[1.0]", True),
+        ("reward_weights=[1.0, 0.5]", False),
+        ("reward_weights=WEIGHTS", False),
+        ("temperature=1.0", False),
+    ],
+)
+def test_as_many_weights_as_reward_functions(launches: Launches, given: str, is_refused: bool) -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\nfrom mine import WEIGHTS, one, two\n"
+        f"args = GRPOConfig(use_vllm=True, {given})\n"
+        "GRPOTrainer(model='m', args=args, reward_funcs=[one, two]).train()\n"
+    )
+    found = [one for one in refused(launches, script, "train.py", trl="1.7.0") if one.key == "reward_weights"]
+    assert bool(found) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("rewards", "is_refused"), [("[*MORE, one]", False), ("functions()", False), ("[one, two, one]", True)]
+)
+def test_reward_functions_that_cannot_be_counted(launches: Launches, rewards: str, is_refused: bool) -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\nfrom mine import MORE, functions, one, two\n"
+        "args = GRPOConfig(use_vllm=True, reward_weights=[1.0, 0.5])\n"
+        f"GRPOTrainer(model='m', args=args, reward_funcs={rewards}).train()\n"
+    )
+    found = [one for one in refused(launches, script, "train.py", trl="1.7.0") if one.key == "reward_weights"]
+    assert bool(found) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        ("rewards/math_rewrd.py", "rewards/math_reward.py"),
+        ("rewards/math_rewards.py", "rewards/math_reward.py"),
+        ("rewards/math_reward.py", None),
+        ("rewards/code.py", None),  # nothing there is nearly so called: it may lie elsewhere
+        ("elsewhere/math_rewrd.py", None),
+        ("$REWARDS/math_rewrd.py", None),
+    ],
+)
+def test_a_file_of_the_launchs_own_with_a_slip_in_its_name(launches: Launches, named: str, meant: str | None) -> None:
+    command = f"python3 -m verl.trainer.main_ppo custom_reward_function.path={named} data.train_batch_size=64\n"
+    (plan,) = launches({"run.sh": command, "rewards/math_reward.py": "def compute_score(): ...\n"}, verl="0.6.1")
+    found = [one for one in plan.refused if one.key == "custom_reward_function.path"]
+    assert [one.takes for one in found] == ([meant] if meant else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "versions", "key"),
+    [
+        ("python3 -m verl.trainer.main_ppo trainer.resume_mode=resume", {"verl": "0.8.0"}, "trainer.resume_mode"),
+        ("python3 -m verl.trainer.main_ppo model_engine=megatrom", {"verl": "0.8.0"}, "model_engine"),
+        (
+            "python3 -m verl.trainer.main config=c.yaml algorithm.kl_penalty=kl2",
+            {"easyr1": "0.3.2"},
+            "algorithm.kl_penalty",
+        ),
+        (
+            "python3 -m skyrl.train.entrypoints.main_base trainer.algorithm.loss_reduction=token-mean",
+            {"skyrl": "0.3.0"},
+            "trainer.algorithm.loss_reduction",
+        ),
+    ],
+)
+def test_code_that_refuses_what_it_compares_with_nothing(
+    launches: Launches, given: str, versions: dict[str, str], key: str
+) -> None:
+    assert key in [one.key for one in refused(launches, f"{given}\n", **versions)]
+
+
+def test_a_registry_may_have_words_that_no_comparison_tells(launches: Launches) -> None:
+    command = "python3 -m skyrl.train.entrypoints.main_base trainer.algorithm.policy_loss_type=gspo\n"
+    assert refused(launches, command, skyrl="0.3.0") == []

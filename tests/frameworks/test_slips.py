@@ -19,6 +19,8 @@ from rldoctor.frameworks.slips import slip
         ("aadamw", "adamw"),
         ("colocated", "colocate"),
         ("adamw8bit", "adamw_8bit"),
+        ("low-var-kl", "low_var_kl"),
+        ("all_linear", "all-linear"),
     ],
 )
 def test_a_slip(word: str, name: str) -> None:
@@ -31,6 +33,7 @@ def test_a_slip(word: str, name: str) -> None:
         ("grpo", "grpo"),
         ("dapo2", "dapo"),
         ("zero33", "zero3"),
+        ("k1_", "k11"),
         ("rewards", "reward"),
         ("grpox", "grpo"),
         ("main_gppo", "main_ppo"),

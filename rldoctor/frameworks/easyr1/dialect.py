@@ -244,6 +244,7 @@ def _environment(draft: Draft) -> None:
 
 class EasyR1(Dialect):
     name, owner = "EasyR1", "easyr1"
+    own_code = ("worker.reward.reward_function",)
     entries = ("verl.trainer.main", "*verl/trainer/main.py")
     keys = (_ROLLOUT, _ACTOR)
     style = Form.OVERRIDE

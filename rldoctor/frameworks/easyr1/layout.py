@@ -7,6 +7,7 @@ from rldoctor.tables.options.parts import Group, Layout, Listing, OverlayPart, c
 EASYR1 = Layout(
     packages=("verl",),
     markers=("verl/trainer/config.py",),
+    compared=("verl",),
     groups={
         "main": Group((class_part("verl/trainer/config.py:PPOConfig", nested=True),), validates=True),  # OmegaConf
         # What its example launches build upon, and what lies in a clone only.
@@ -20,7 +21,6 @@ EASYR1 = Layout(
         "worker.reward.reward_type": Listing(
             compared=("verl/trainer/main.py:config.worker.reward.reward_type",), closed=True
         ),
-        "algorithm.kl_penalty": Listing(compared=("verl/trainer/core_algos.py:kl_penalty",)),
     },
 )
 

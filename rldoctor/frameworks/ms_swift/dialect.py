@@ -34,6 +34,7 @@ _PLUGINS = ("external_plugins", "custom_register_path")
 
 class MsSwift(Dialect):
     name, owner = "ms-swift", "ms-swift"
+    own_code = ("external_plugins",)
     entries = (
         "swift rlhf", "swift rollout", "swift deploy", "megatron rlhf", "*swift/cli/rlhf.py", "*swift/cli/rollout.py",
         "*swift/cli/_megatron/rlhf.py", "swift.cli.rlhf", "swift.cli.rollout", "swift.cli._megatron.rlhf",

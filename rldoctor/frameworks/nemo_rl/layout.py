@@ -9,6 +9,7 @@ _MODULES = ("nemo_rl", "nemo_reinforcer")  # the second until 0.2.0
 NEMO_RL = Layout(
     packages=_MODULES,
     markers=("nemo_rl/algorithms/grpo.py",),
+    compared=("nemo_rl",),
     groups={
         "grpo": Group(
             (

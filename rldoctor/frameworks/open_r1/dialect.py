@@ -45,6 +45,10 @@ class OpenR1(TRL):
         imported = launch.python is not None and launch.python.imports_from("open_r1")
         return super().claims(launch) if imported else 0
 
+    def registers(self, launch: Launch) -> bool:
+        """Whoever launches from a clone may have put rewards into its table."""
+        return launch.files.find("src/open_r1/rewards.py") is not None
+
     def main_group(self, launch: Launch) -> str:
         """Its dataclasses, which inherit TRL's."""
         return "open-r1:grpo" if parses(launch) else "open-r1:GRPOConfig"

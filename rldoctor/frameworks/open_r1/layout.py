@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.tables.options.parts import Group, Layout, class_part, fields_of
+from rldoctor.tables.options.parts import Group, Layout, Listing, class_part, fields_of
 
 OPEN_R1 = Layout(
     packages=("open_r1",),
@@ -15,6 +15,12 @@ OPEN_R1 = Layout(
             abbreviations=True,
         ),
         "GRPOConfig": fields_of("open_r1/configs.py:GRPOConfig", includes=("trl:GRPOConfig",)),
+    },
+    names={
+        "reward_funcs": Listing(
+            places=("open_r1/rewards.py:get_reward_funcs.REWARD_FUNCS_REGISTRY",),
+            closed=True,
+        ),
     },
 )
 

@@ -155,6 +155,7 @@ def _trainer(draft: Draft) -> None:
 
 class OpenRLHF(Dialect):
     name, owner = "OpenRLHF", "openrlhf"
+    own_code = ("remote_rm_url", "reward.remote_url", "agent_func_path", "train.agent_func_path")
     entries = ("openrlhf.cli.train_ppo*", "*train_ppo_ray*", "*openrlhf/cli/train_ppo.py")
     booleans = Boolean.FLAG
     abbreviations = True

@@ -8,6 +8,7 @@ from rldoctor.tables.options.parts import Group, Layout, class_part
 ROLL = Layout(
     packages=("roll",),
     markers=("roll/configs/base_config.py",),
+    compared=("roll",),
     groups={
         "rlvr": Group(
             (class_part("roll/pipeline/rlvr/rlvr_config.py:RLVRConfig", nested=True),), rejects=False, validates=True

@@ -17,6 +17,7 @@ SKYRL = Layout(
     packages=("skyrl", "skyrl_gym"),
     roots=("", "skyrl-gym/"),
     markers=("skyrl/train/config/config.py",),
+    compared=("skyrl",),
     groups={
         "main_base": Group(
             (

@@ -20,7 +20,7 @@ from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.spelled import Spelling
 from rldoctor.frameworks.trl.engine import between, engine, placement, start
 from rldoctor.frameworks.trl.table import ACCELERATE, ALGORITHMS, BESIDE, LAUNCH, TABLE
-from rldoctor.frameworks.trl.trainer import adapters, batch, precision, sampling, strategy
+from rldoctor.frameworks.trl.trainer import adapters, batch, precision, rewards, sampling, strategy
 from rldoctor.model import Edit
 from rldoctor.plan.model import Form, Place, RolloutPlan, Setting, Source
 
@@ -124,7 +124,7 @@ class TRL(Dialect):
     words: ClassVar[Mapping[str, str]] = {"vllm_mode": "server colocate"}
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside: ClassVar[tuple[str, ...]] = BESIDE
-    derivations = (algorithm, start, placement, model, batch, engine, sampling, precision, strategy, adapters)
+    derivations = (algorithm, start, placement, model, batch, engine, sampling, precision, strategy, adapters, rewards)
 
     def claims(self, launch: Launch) -> int:
         """Its commands, YAML with its keys, scripts that import it and sample; the options of a script not at hand."""

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.counted import counted
+from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks import releases
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.trl.engine import between, grpo_like
@@ -220,3 +222,31 @@ def adapters(draft: Draft) -> None:
         # With adapters the reference is the policy without them.
         kept = None if coefficient is None else coefficient != 0 and not enabled
         draft.derive("trainer.reference", kept, "beta is not 0, and no adapters", "trainer.kl_coefficient")
+
+
+def rewards(draft: Draft) -> None:
+    """The trainer wants a weight for each reward function (`Number of reward weights`); a model that rewards is one
+    more of them."""
+    weights, functions = _listed(draft, "reward_weights"), _listed(draft, "reward_funcs", "trainer.reward_funcs")
+    if not weights or not functions or "reward_model_name_or_path" in draft.natives:
+        return
+    native, given = weights
+    if len(given) != len(functions[1]):
+        count = counted(len(functions[1]), "reward function")
+        draft.refused.append(
+            native.as_refused(
+                owner=draft.launch.entry,
+                value=str(given),
+                takes="a weight for each reward function",
+                why=f"{counted(len(given), 'weight')} for {count}, and the trainer refuses that",
+            )
+        )
+
+
+def _listed(draft: Draft, *keys: str) -> tuple[Native, list[Any]] | None:
+    """What the launch gives for a list, where it is known how many it has."""
+    native = next((draft.natives[key] for key in keys if key in draft.natives), None)
+    if native is None or not isinstance(native.value, list):
+        return None
+    whole = not any(isinstance(one, Unresolved) and one.raw.startswith("*") for one in native.value)
+    return (native, native.value) if whole else None

@@ -16,7 +16,7 @@ from rldoctor.frameworks.rule import Rule
 from rldoctor.frameworks.trl.dialect import TRL, algorithm
 from rldoctor.frameworks.trl.engine import start, without
 from rldoctor.frameworks.trl.table import BESIDE, TABLE
-from rldoctor.frameworks.trl.trainer import adapters, batch, sampling, strategy
+from rldoctor.frameworks.trl.trainer import adapters, batch, rewards, sampling, strategy
 from rldoctor.frameworks.vllm.dialect import SAMPLING
 from rldoctor.plan.model import Setting, Source
 
@@ -206,7 +206,9 @@ class Unsloth(TRL):
         "vllm_sampling_params",
         "max_seq_length",
     )
-    derivations = (algorithm, start, _placement, _engine, _divisible, _adapters, batch, sampling, strategy, adapters)
+    derivations = (
+        algorithm, start, _placement, _engine, _divisible, _adapters, batch, sampling, strategy, adapters, rewards,
+    )  # fmt: skip
 
     def claims(self, launch: Launch) -> int:
         """A script that imports it and samples with TRL's trainers."""

@@ -52,6 +52,13 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     return name or BASE, own is not None and shipped and not arguments.chooses_groups and bool(name)
 
 
+def chooses_engine(launch: Launch) -> bool:
+    """Whether ``model_engine`` is one of those that verl ships: nothing names another folder of configurations."""
+    arguments = launch.arguments(overrides=True)
+    elsewhere = (arguments.value(key) for key in ("config_path", "cp", "config_dir", "cd", "hydra.searchpath"))
+    return _named(launch) is None and all(one is None for one in elsewhere)
+
+
 def _built_on(launch: Launch, name: str) -> str | None:
     """The one of verl's configurations that a file of the launch's own adds to, where it adds to nothing else."""
     tree = next((one for one in launch.trees if PurePosixPath(one.source.file).stem == name), None)

@@ -17,7 +17,7 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.verl.config import SHIPPED, configuration, generates, hidden
+from rldoctor.frameworks.verl.config import BASE, SHIPPED, chooses_engine, configuration, generates, hidden
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.plan.model import Form
 
@@ -330,6 +330,7 @@ _FSDP = Patterns(("*.fsdp_config.*", "*.ulysses_sequence_parallel_size"))
 
 class Verl(Dialect):
     name, owner = "verl", "verl"
+    own_code = ("custom_reward_function.path", "reward.custom_reward_function.path")
     # Recipes and forks have mains of their own and are known by their keys.
     entries = (
         "verl.trainer.main_ppo*",
@@ -404,6 +405,8 @@ class Verl(Dialect):
 
     def option_group(self, launch: Launch, native: Native) -> str | None:
         """None where the configuration is another one than verl's: its keys are not known."""
+        if native.key == "model_engine" and chooses_engine(launch):  # another word leaves no configuration
+            return f"verl:{BASE}"
         group, exact = configuration(launch)
         return f"verl:{group}" if exact else None
 

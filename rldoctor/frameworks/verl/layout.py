@@ -17,6 +17,7 @@ def _overlay(name: str, kind: str, *folders: str) -> tuple[str, Group]:
 VERL = Layout(
     packages=("verl",),
     markers=("verl/trainer/config/ppo_trainer.yaml",),
+    compared=("verl",),
     groups={
         "ppo_trainer": Group((HydraPart(_CONFIG, "ppo_trainer"),)),
         "ppo_megatron_trainer": Group((HydraPart(_CONFIG, "ppo_megatron_trainer"),)),
@@ -43,6 +44,10 @@ VERL = Layout(
         ),
     },
     names={
+        **{
+            f"{group}:model_engine": Listing(files=("verl/trainer/config/model_engine",), closed=True)
+            for group in ("ppo_trainer", "ppo_megatron_trainer")
+        },
         "trainer.logger": Listing(
             places=("verl/utils/tracking.py:Tracking.supported_backend",), besides=("tracking",), closed=True
         ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.tables.options.arguments import Arguments
+from rldoctor.tables.options.comparisons import Comparisons
 from rldoctor.tables.options.fields import Classes, find_class
 from rldoctor.tables.options.hydra import composed, mapping
 from rldoctor.tables.options.listings import listed
@@ -39,6 +40,7 @@ class Extractor:
         self.sources = Sources(tree, layout.packages)
         self.classes = Classes(self.sources)
         self._groups: dict[str, Options] = {}
+        self._compared: Comparisons | None = None
 
     def group(self, name: str) -> Options:
         """What the group's own parts declare, without the groups it includes; empty where the release has none."""
@@ -59,6 +61,15 @@ class Extractor:
                 held = options.get(option, Option(option, type=INHERITED))
                 if names:
                     options[option] = replace(held, names=names, closed=listing.closed)
+        if self.layout.compared and options:
+            told = {key.rpartition(":")[2] for key in self.layout.names}
+            read = self._comparisons()
+            options.update({key: read.named(option) for key, option in options.items() if key not in told})
+
+    def _comparisons(self) -> Comparisons:
+        if self._compared is None:
+            self._compared = Comparisons(self.tree, self.layout.compared)
+        return self._compared
 
     def groups(self, names: Iterable[str] | None = None) -> dict[str, Options]:
         """The own options of the groups that this tree has."""

@@ -26,6 +26,9 @@ def listed(tree: SourceTree, listing: Listing) -> tuple[str, ...]:
     for path, subject in map(_split, listing.compared):
         module = _parsed(tree, path)
         found |= set(_compared(module, subject)) if module is not None else set()
+    for folder in listing.files:
+        below = (path.removeprefix(f"{folder}/") for path in tree.names(folder) if path.endswith(".yaml"))
+        found |= {name.removesuffix(".yaml") for name in below if "/" not in name}
     return tuple(sorted(found | set(listing.besides))) if found else ()
 
 

@@ -81,12 +81,14 @@ class MentionPart:
 class Listing:
     """The names among which code looks up an option's value. ``places`` are ``path:NAME`` alternatives, a list, the
     keys of a dictionary or an enumeration (``Class.NAME`` within a class or function), ``registered``
-    ``folder:decorator``, ``compared`` ``path:expression`` for what the expression is compared with. ``besides`` are
-    taken, too. Any other word is refused where the listing is ``closed``; else a launch may register its own."""
+    ``folder:decorator``, ``compared`` ``path:expression`` for what the expression is compared with, and ``files``
+    folders whose YAML files have the names. ``besides`` are taken, too. Any other word is refused where the listing is
+    ``closed``; else a launch may register its own."""
 
     places: tuple[str, ...] = ()
     registered: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
     closed: bool = False
 
@@ -123,13 +125,15 @@ class Group:
 class Layout:
     """A framework: its import packages, the files that tell its source from others', its groups (the first is
     meant when none is named), the folders of a repository in which its packages lie, and the names that an option of
-    any group (``group:option`` for one of that group alone) is looked up among."""
+    any group (``group:option`` for one of that group alone) is looked up among. Below the folders ``compared`` all code
+    is read for what it compares options with."""
 
     packages: tuple[str, ...]
     markers: tuple[str, ...]
     groups: dict[str, Group]
     roots: tuple[str, ...] = ("",)
     names: Mapping[str, Listing] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
 
     @property
     def main(self) -> str:

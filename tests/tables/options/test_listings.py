@@ -51,6 +51,10 @@ SOURCES = {
                 raise NotImplementedError
         """,
     "pkg/broken.py": "class (",
+    "pkg/config/engine/dp.yaml": "",
+    "pkg/config/engine/megatron.yaml": "",
+    "pkg/config/engine/notes.md": "",
+    "pkg/config/engine/more/other.yaml": "",
 }
 
 
@@ -77,6 +81,7 @@ class Tree:
         (Listing(places=("pkg/enums.py:Optimizer",), besides=("own",)), ("dion", "muon", "own")),
         (Listing(registered=("pkg/managers:register",)), ("dapo", "naive")),
         (Listing(compared=("pkg/workers.py:config.strategy",)), ("adamw", "lion", "sgd")),
+        (Listing(files=("pkg/config/engine",)), ("dp", "megatron")),
         (Listing(places=("pkg/broken.py:registry",), besides=("own",)), ()),
         (Listing(places=("pkg/tracking.py:Tracking.backends",)), ()),
     ],

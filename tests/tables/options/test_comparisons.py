@@ -1,0 +1,115 @@
+"""Words that an option is compared with, out of a framework's code, and whether it refuses others."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from rldoctor.tables.options.comparisons import Comparisons
+from rldoctor.tables.options.model import Option
+
+
+class Tree:
+    """One source file."""
+
+    def __init__(self, text: str) -> None:
+        self.text = textwrap.dedent(text)
+
+    def read(self, path: str) -> str | None:
+        return self.text
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        return (f"{folder}/code.py",)
+
+
+def named(text: str, option: Option) -> tuple[str, ...] | None:
+    """The words of an option that refuses any other, None of one that does not."""
+    found = Comparisons(Tree(text), ("pkg",)).named(option)
+    return found.names if found.closed else None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+        if self.config.lr_scheduler_type == "cosine":
+            pass
+        elif self.config.lr_scheduler_type in ("linear", "constant"):
+            pass
+        else:
+            raise ValueError(self.config.lr_scheduler_type)
+        """,
+        'assert cfg["optim"]["lr_scheduler_type"] in ["constant", "cosine", "linear"]',
+        """
+        valid = {"constant", "cosine", "linear", None}
+        if optim_config.lr_scheduler_type not in valid:
+            raise ValueError
+        """,
+        """
+        def scheduler(lr_scheduler_type):
+            if lr_scheduler_type == "constant":
+                return 1
+            if lr_scheduler_type == "cosine" or lr_scheduler_type == "linear":
+                return 2
+            raise NotImplementedError
+        """,
+        """
+        class Schedule(str, Enum):
+            CONSTANT = "constant"
+            COSINE = "cosine"
+            LINEAR = "linear"
+
+        schedule = Schedule(config.optim.lr_scheduler_type)
+        """,
+    ],
+)
+def test_code_that_refuses_any_other_word(text: str) -> None:
+    option = Option("actor.optim.lr_scheduler_type", "constant", "str")
+    assert named(text, option) == ("constant", "cosine", "linear")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if config.loss_type == "a":\n    pass\nelif config.loss_type == "b":\n    pass',  # others go on
+        """
+        if config.loss_type == "a":
+            pass
+        elif config.loss_type in REGISTRY:
+            pass
+        else:
+            raise ValueError
+        """,
+        'assert config.loss_type in ("a", "b")\nloss = REGISTRY[config.loss_type]',
+        'assert config.loss_type in ("a", "b")\nloss = registry.get(config.loss_type)',
+        'assert config.loss_type in ("a", "b")\nif config.loss_type.endswith("+"):\n    pass',
+        'assert config.loss_type in ("a", "b")\nif "+" in config.loss_type:\n    pass',
+        'assert config.loss_type in ("c", "d")',  # the default is none of them: another thing is meant
+        'assert config.loss_type in ("a",)',
+        'assert head.loss_type in ("a", "b")',  # of another section
+        'assert config.loss_type in ("a", *MORE)',
+    ],
+)
+def test_code_that_may_take_other_words(text: str) -> None:
+    assert named(text, Option("actor.loss_type", "a", "str")) is None
+
+
+def test_a_word_that_many_sections_have_is_told_by_its_section_alone() -> None:
+    text = 'assert self.optimizer_config.type in ["adam", "sgd"]'
+    assert named(text, Option("actor.optimizer.type", "adam", "str")) == ("adam", "sgd")
+    assert named(text, Option("actor.scheduler.type", "adam", "str")) is None
+    assert named('assert type in ["adam", "sgd"]', Option("actor.optimizer.type", "adam", "str")) is None
+
+
+def test_a_local_name_joins_the_section_and_the_key_or_is_its_end() -> None:
+    text = 'assert adv_estimator_name in ("grpo", "gdpo")\nassert kl_type in ("k1", "k3")'
+    assert named(text, Option("grpo.adv_estimator.name")) == ("gdpo", "grpo")
+    assert named(text, Option("loss.reference_policy_kl_type", "k3")) == ("k1", "k3")
+    assert named(text, Option("loss.reference_policy_kl_type")) is None
+
+
+def test_declared_choices_and_numbers_stay_as_they_are() -> None:
+    text = 'assert config.loss_type in ("a", "b")'
+    assert named(text, Option("loss_type", "a", "str", choices=("a", "b", "c"))) is None
+    assert named(text, Option("loss_type", 1, "int")) is None
