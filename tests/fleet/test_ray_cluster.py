@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from ray.cluster_utils import Cluster
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 skewed = cluster.add_node(num_cpus=1, env_vars={"NCCL_SOCKET_IFNAME": "docker0"})
-others = [cluster.add_node(num_cpus=1) for _ in range(3)]
+others = [cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]))]
 raylets = [node.all_processes["raylet"][0].process.pid for node in (skewed, *others)]
 print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
 sys.stdin.read()
@@ -38,12 +40,15 @@ cluster.shutdown()
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """A cluster of five raylets: its address, and the raylets behind the head's."""
-    errors = (tmp_path_factory.mktemp("ray") / "stderr").open("w+")
-    command = [str(python_with_ray), "-c", CLUSTER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as program:
+@contextmanager
+def started(python: Path, folder: Path, others: int, **more: str) -> Iterator[dict[str, Any]]:
+    """A cluster of a head, a node with another variable and ``others``: its address, and the raylets behind the
+    head's. It ends with its program."""
+    command, environ = [str(python), "-c", CLUSTER, str(others)], {**os.environ, **more}
+    with (
+        (folder / "stderr").open("w+") as errors,
+        subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as program,
+    ):
         assert program.stdin is not None and program.stdout is not None
         line = program.stdout.readline()
         errors.seek(0)
@@ -55,9 +60,20 @@ def cluster(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             program.wait(60)
 
 
-def fleet(cluster: dict[str, Any], python: Path, seconds: int, code: int, *more: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def cluster(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A cluster of five raylets."""
+    with started(python_with_ray, tmp_path_factory.mktemp("ray"), 3) as cluster:
+        yield cluster
+
+
+def asks(cluster: dict[str, Any], python: Path, seconds: int) -> list[str]:
     command = [sys.executable, "-m", "rldoctor", "fleet", "--ray", cluster["address"], "--python", str(python)]
-    command += ["--time-limit", str(seconds), "--format", "json", *more]
+    return [*command, "--time-limit", str(seconds), "--format", "json"]
+
+
+def fleet(cluster: dict[str, Any], python: Path, seconds: int, code: int, *more: str) -> dict[str, Any]:
+    command = [*asks(cluster, python, seconds), *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -123,6 +139,46 @@ def test_nodes_that_die_or_do_not_answer_are_results(cluster: dict[str, Any], py
     assert any("no answer within" in one["reason"] for one in found["unread"])
 
 
+def asked_on(raylet: int) -> int | None:
+    """The process below a raylet, or below what that started, which writes the node's bundle."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            commands[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    for process, command in commands.items():
+        number = process
+        while number in parents and number != raylet:
+            number = parents[number]
+        if number == raylet and "-m rldoctor bundle" in command:
+            return process
+    return None
+
+
+def test_of_three_raylets_one_is_skewed_and_one_is_killed_while_it_is_asked(
+    python_with_ray: Path, tmp_path: Path
+) -> None:
+    with started(python_with_ray, tmp_path, 1) as cluster:
+        _, victim = cluster["raylets"]
+        command = asks(cluster, python_with_ray, 30)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
+            end = time.monotonic() + 120
+            while (writer := asked_on(victim)) is None:
+                assert asking.poll() is None and time.monotonic() < end, asking.communicate()
+                time.sleep(0.02)
+            os.kill(writer, signal.SIGSTOP)
+            os.kill(victim, signal.SIGKILL)
+            out, err = asking.communicate(timeout=240)
+    assert asking.returncode == 1, err
+    found = json.loads(out)
+    assert found["nodes"] == 2 and len(found["unread"]) == 1, found
+    assert len(found["unread"][0]["reason"].splitlines()) == 1
+    # Of two that are left neither is the usual one: the difference is said all the same. Nodes that share a machine see
+    # each other's Rays, the one that is killed meanwhile too.
+    skews = {skew["name"] for one in found["classes"] for skew in one["differs"]}
+    assert skews - {"Ray instances"} == {"NCCL_SOCKET_IFNAME"}
+
+
 def test_where_no_cluster_is_it_is_said_in_a_line(python_with_ray: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nothing answers at 127\.0\.0\.1:1") as raised:
         ray_cluster.collect("127.0.0.1:1", python_with_ray, tmp_path, 10, os.environ)
@@ -140,15 +196,9 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 @pytest.fixture(scope="module")
 def guarded(python_with_ray: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a cluster that asks for a token."""
-    command = [str(python_with_ray), "-c", CLUSTER.replace("for _ in range(3)", "for _ in range(1)")]
-    environ = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdin is not None and program.stdout is not None
-        try:
-            yield json.loads(program.stdout.readline())["address"]
-        finally:
-            program.stdin.close()
-            program.wait(60)
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with started(python_with_ray, tmp_path_factory.mktemp("ray"), 1, **token) as cluster:
+        yield cluster["address"]
 
 
 @pytest.mark.parametrize(
