@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
+from rldoctor.link.validations import options_of
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 
 
 def with_effective(case: Case) -> Case:
     """The case in whose plan the packages' own answer stands for what nobody asked of them: vLLM's for the defaults of
-    its release on the launch's devices, Hydra's for those in the framework's files. What a launch or its framework asks
-    for stays as it is asked."""
+    its release on the launch's devices, Hydra's for those in the framework's files, its argument class's or
+    program's for what these compute. What a launch or its framework asks for stays as it is asked."""
     plan = case.plan
     if plan is None:
         return case
@@ -38,15 +39,29 @@ def _of_the_engine(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
 
 
 def _composed(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
-    """Defaults that the framework's own files give otherwise, of those that the plan has as they stand there."""
-    effective = _accepted(case, "composition").get("effective", {})
-    how = f"{plan.framework}'s own configuration, composed by Hydra"
-    return {
-        name: replace(mine, value=effective[mine.key], source=Source.DERIVED, how=how)
-        for name, mine in plan.settings.items()
-        if mine.source is Source.DEFAULT and mine.unknown is None and mine.key in effective
-        if type(effective[mine.key]) is type(mine.value) and effective[mine.key] != mine.value
-    }
+    """Defaults that the framework itself gives otherwise, of those that the plan has as its release declares them."""
+    found: dict[str, Setting] = {}
+    options = options_of(plan, case)
+    for by in ("composition", "program", "arguments"):
+        records = _accepted(case, by)
+        effective = records.get("effective", {})
+        package = records.get("package") or {}
+        how = (
+            f"{plan.framework}'s own configuration, composed by Hydra"
+            if by == "composition"
+            else f"{package.get('name')} {package.get('version')} itself".replace("None ", "")
+        )
+        for name, mine in plan.settings.items():
+            own = name != f"engine.{mine.key}"  # else it is the engine's, which may call another thing so
+            if mine.source is not Source.DEFAULT or mine.unknown is not None or mine.key not in effective or not own:
+                continue
+            value = effective[mine.key]
+            declared = options.get_option(mine.key) if options is not None and mine.key is not None else None
+            if declared is not None and declared.default != mine.value:
+                continue  # the plan says it in other words than the framework
+            if type(value) is type(mine.value) and value != mine.value:
+                found[name] = replace(mine, value=value, source=Source.DERIVED, how=how)
+    return found
 
 
 def _accepted(case: Case, by: str) -> Mapping[str, Any]:

@@ -163,7 +163,9 @@ class Validation:
     ``{algorithm}`` is the plan's. With ``group`` it sees only launches whose options are of that group: another command
     of the same framework has another class. ``of_object``: what the function calls ``settings`` is an object of the
     framework's argument class. ``command`` is what a parser with several commands calls the one that was given.
-    ``makes`` are the classes (``module:Name``) of which it always makes an object with these settings as its fields."""
+    ``makes`` are the classes (``module:Name``) of which it always makes an object with these settings as its fields.
+    ``apart`` are fields of the class that name files or code of the launch's own, and methods of it that connect to
+    what is not there: where an object of it is made, the first are left out, and the others do nothing."""
 
     module: str
     name: str = ""
@@ -174,6 +176,7 @@ class Validation:
     group: str = ""
     command: str = ""
     makes: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from rldoctor.catalogue.probe import Job, Probe, Request
 from rldoctor.formats.texts import hydra_text
 from rldoctor.frameworks import framework
 from rldoctor.frameworks.record import Framework
+from rldoctor.link.validations import argument_classes
 from rldoctor.model import Level
 from rldoctor.plan.handed import handed
 from rldoctor.plan.model import Form, RolloutPlan
@@ -43,6 +44,7 @@ _CODE = re.compile(
     r"|speculative_config|spec_model|(?:kv|ec)_transfer_config|grpc|headless"
 )
 PROCESSES = (1, 2, 8)
+_CALLS = {Form.KEYWORD: "keyword", Form.OPTION: "words"}
 # What leads Hydra to files beside the framework's, or to several runs.
 _OTHER_FILES = frozenset({"config_dir", "cd", "hydra.searchpath", "experimental_rerun"})
 _SEVERAL_RUNS = frozenset({"multirun", "m", "hydra.mode"})
@@ -64,6 +66,7 @@ def _jobs(case: Case, request: Request) -> dict[str, Job]:
     found = {
         "engine": _engine(case, plan),
         "arguments": _arguments(case, plan),
+        "program": _program(case, plan),
         "composition": _composition(case, plan),
         "runtime_env": _runtime_environment(case, plan),
     }
@@ -127,23 +130,47 @@ def _devices(case: Case) -> list[dict[str, Any]]:
 
 
 def _arguments(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    """The settings that the framework's own argument class, or its schema, takes."""
     record = framework(plan.framework)
-    if record is None or not record.arguments or plan.role == "server" or not _installed(case, record):
+    classes = list(argument_classes(plan)) if record is not None and record.trains else []
+    if record is None or not classes or not _installed(case, record):
         return None
-    forms = {one.form for one in plan.given} - {Form.VARIABLE}
+    given = [one for one in plan.given if one.form is not Form.VARIABLE]
+    forms = {one.form for one in given}
     if Form.KEYWORD in forms and len(forms) > 1:
         return None  # which of them wins is the script's
     total = count(plan, "process.total")
-    algorithm = str(plan.value("trainer.algorithm", "grpo"))
-    given = {one.field: one for one in plan.given if one.form is not Form.VARIABLE}
     return {
-        "modules": [module.format(algorithm=algorithm) for module in record.arguments],
-        "name": f"{algorithm.replace('_', '')}config",
-        "calls": "keyword" if Form.KEYWORD in forms else "parser",
-        "settings": {name: one.value for name, one in given.items() if one.unknown is None},
-        "open": [name for name, one in given.items() if one.unknown is not None],
+        "classes": classes,
+        "calls": _CALLS.get(forms.pop(), "parser") if len(forms) == 1 else "parser",
+        "settings": {one.key: one.value for one in given if one.unknown is None},
+        "open": [one.key for one in given if one.unknown is not None],
         "processes": [total] if total else list(PROCESSES),
+        "model": next((one.key for one in given if one.option == "model.path"), None),
+        "config": (case.model.config if case.model is not None else None) or None,
+        "apart": sorted({name for one in record.validations for name in one.apart}),
     }
+
+
+def _program(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
+    """The words of a command whose module looks at its settings itself before it trains."""
+    record = framework(plan.framework)
+    asked = [] if record is None else [one for one in record.validations if one.settings and not one.name]
+    found = next((one for one in asked if one.module == plan.entry), None)
+    given = [one for one in plan.given if one.form is not Form.VARIABLE]
+    if record is None or found is None or not _installed(case, record):
+        return None
+    if any(one.unknown is not None or one.form is not Form.OPTION for one in given):
+        return None
+    words = [[f"--{one.key}", *_texts(one.value)] for one in given]
+    return {"module": found.module, "settings": found.settings, "words": [word for option in words for word in option]}
+
+
+def _texts(value: Any) -> list[str]:
+    """The words behind an option, none for a switch."""
+    if isinstance(value, bool):
+        return []
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
 def _composition(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:

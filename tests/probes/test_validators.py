@@ -394,6 +394,214 @@ def test_a_search_path_from_the_folder_of_the_launch_is_no_refusal(composing: Pa
     assert not [f for one in findings(case).values() for f in one.findings if f.grade is Grade.REPRODUCED]
 
 
+# OpenRLHF's program: a parser, what it asserts of the arguments, then the training.
+PROGRAM = """
+import argparse
+from types import SimpleNamespace
+
+def train(args):
+    raise RuntimeError("it trains")
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rollout.n_samples_per_prompt", type=int, default=8)
+    parser.add_argument("--rollout.batch_size", type=int, default=None)
+    parser.add_argument("--train.async_enable", action="store_true")
+    args = parser.parse_args()
+    given = vars(args)
+    args.rollout = SimpleNamespace(n=given["rollout.n_samples_per_prompt"], batch_size=given["rollout.batch_size"])
+    if args.rollout.batch_size is None:
+        args.rollout.batch_size = args.rollout.n * 4
+    if args.rollout.n > 64:
+        assert getattr(args, "train.async_enable"), "more than 64 samples need --train.async_enable"
+    print("arguments are fine")
+    train(args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("--rollout.n_samples_per_prompt 16 --train.async_enable", None, ""),
+        (
+            "--rollout.n_samples_per_prompt 65",
+            "RLD212",
+            "openrlhf 0.11.2 refuses this in train_ppo_ray.py: more than 64 samples need",
+        ),
+        ("--rollout.n_samples_per_prompt 65 --train.async_enable", None, ""),
+        ("--rollout.m 65", "RLD219", "--rollout.m"),
+        ("--rollout.n_samples_per_prompt many", "RLD219", "--rollout.n_samples_per_prompt"),
+    ],
+)
+def test_a_program_is_run_up_to_its_training(tmp_path: Path, words: str, code: str | None, said: str) -> None:
+    files = {
+        "openrlhf/__init__.py": "__version__ = '0.11.2'\n",
+        "openrlhf/cli/__init__.py": "",
+        "openrlhf/cli/train_ppo_ray.py": PROGRAM,
+    }
+    environment = Environment(tmp_path / "venv").install("openrlhf", "0.11.2", files)
+    launch = tmp_path / "train.sh"
+    launch.write_text(f"python3 -m openrlhf.cli.train_ppo_ray {words}\n")
+    case = asked(environment.python, launch)
+    job = case.observations["validators"]["program"]
+    assert job["records"]["stage"] == ("validate" if code is None else "refused"), job
+    if code is None:
+        assert job["records"]["effective"]["rollout.batch_size"] > 60
+    told = [(c, f.message) for c, r in findings(case).items() for f in r.findings if f.grade is Grade.REPRODUCED]
+    assert [(c, said in message) for c, message in told] == ([] if code is None else [(code, True)]), told
+
+
+# ms-swift's class: it looks at the model's folder, connects to the server, and runs code of the launch's own.
+SWIFT = """
+import json, os
+from dataclasses import dataclass, field
+from typing import List, Literal, Optional
+
+
+class Base:
+    @property
+    def world_size(self):
+        raise RuntimeError("torch.distributed is asked")
+
+
+@dataclass
+class RLHFArguments(Base):
+    model: Optional[str] = None
+    rlhf_type: Literal["grpo", "dpo"] = "dpo"
+    use_vllm: bool = False
+    reward_funcs: List[str] = field(default_factory=list)
+    external_plugins: List[str] = field(default_factory=list)
+    num_generations: int = 8
+    per_device_train_batch_size: int = 1
+    max_length: Optional[int] = None
+    use_cpu: bool = False
+
+    def _init_external_vllm(self):
+        raise RuntimeError("it connects")
+
+    def __post_init__(self):
+        if self.external_plugins:
+            raise ValueError("code of the launch's own is run")
+        self._init_external_vllm()
+        if not os.path.basename(self.model).startswith("Qwen"):
+            raise ValueError(f"no model type is known for {self.model}")
+        with open(os.path.join(self.model, "config.json")) as file:
+            longest = json.load(file)["max_position_embeddings"]
+        if self.max_length is not None and self.max_length > longest:
+            raise ValueError(f"{self.max_length} is longer than the model's {longest}")
+        whole = self.per_device_train_batch_size * self.world_size
+        if whole % self.num_generations:
+            raise ValueError(f"{whole} is not divisible by num_generations {self.num_generations}")
+"""
+GRPO = "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --use_vllm true --external_plugins mine.py --reward_funcs a b "
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--model Qwen/Qwen2.5-7B --num_generations 4", None),
+        ("--model Qwen/Qwen2.5-7B --num_generations 3", "4 is not divisible by num_generations 3"),
+        ("--model Qwen/Qwen2.5-7B --num_generations 4 --max_length 512", None),  # as long a model may be meant
+        ("--model acme/mine --num_generations 3", None),  # a class that does not know the stand-in
+    ],
+)
+def test_an_argument_class_reads_a_command_and_a_model_that_stands_in(
+    patient: Path, tmp_path: Path, words: str, said: str | None
+) -> None:
+    files = {
+        "swift/__init__.py": "__version__ = '4.6.0'\n",
+        "swift/arguments/__init__.py": "",
+        "swift/arguments/rlhf_args.py": SWIFT,
+    }
+    environment = Environment(tmp_path / "venv", beside=patient).install("ms-swift", "4.6.0", files)
+    launch = tmp_path / "train.sh"
+    launch.write_text(GRPO + words + "\n")
+    case = asked(environment.python, launch)
+    job = case.observations["validators"]["arguments"]
+    refused = job["records"]["stage"] == "refused"
+    assert refused is (said is not None), job
+    assert said is None or said in job["error"]["message"]
+    assert "external_plugins" in job["records"]["left_out"]
+
+
+SCHEMA = """
+from typing import Literal, Optional
+from pydantic import BaseModel, model_validator
+
+
+class Trl(BaseModel):
+    use_vllm: bool = False
+    num_generations: Optional[int] = None
+    vllm_mode: Literal["server", "colocate"] = "colocate"
+
+
+class AxolotlInputConfig(BaseModel):
+    base_model: str
+    rl: Optional[str] = None
+    micro_batch_size: int = 1
+    gradient_accumulation_steps: int = 1
+    trl: Optional[Trl] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def whole(cls, data):
+        if data.get("rl") == "grpo" and data["micro_batch_size"] % 2:
+            raise ValueError("micro_batch_size is odd")
+        return data
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("", None),
+        ("micro_batch_size: 3", "micro_batch_size is odd"),
+        ("trl: {vllm_mode: both, use_vllm: true}", "Input should be 'server' or 'colocate'"),
+        ("base_model: null", "Input should be a valid string"),
+        ("base_model:", "Input should be a valid string"),
+    ],
+)
+def test_a_schema_takes_a_whole_configuration(patient: Path, tmp_path: Path, changed: str, said: str | None) -> None:
+    files = {
+        "axolotl/__init__.py": "__version__ = '0.21.0'\n",
+        "axolotl/utils/__init__.py": "",
+        "axolotl/utils/schemas/__init__.py": "",
+        "axolotl/utils/schemas/config.py": SCHEMA,
+    }
+    environment = Environment(tmp_path / "venv", beside=patient).install("axolotl", "0.21.0", files)
+    settings = {"base_model": "base_model: a", "rl": "rl: grpo", "micro_batch_size": "micro_batch_size: 2"}
+    settings["trl"] = "trl: {use_vllm: true, num_generations: 4}"
+    settings |= {changed.partition(":")[0]: changed} if changed else {}
+    launch = tmp_path / "config.yaml"
+    launch.write_text("\n".join(settings.values()) + "\n")
+    case = asked(environment.python, launch)
+    job = case.observations["validators"]["arguments"]
+    assert (job["records"]["stage"] == "refused") is (said is not None), job
+    assert said is None or said in job["error"]["message"]
+    if said is None:
+        assert job["records"]["effective"]["trl.vllm_mode"] == "colocate"
+
+
+def test_a_class_or_program_that_computes_a_default_beats_what_was_derived() -> None:
+    plan = RolloutPlan(
+        framework="ms-swift",
+        file="train.sh",
+        entry="swift rlhf",
+        settings={
+            "batch.accumulation": Setting(value=16, source=Source.DEFAULT, key="gradient_accumulation_steps"),
+            "engine.seed": Setting(value=0, source=Source.DEFAULT, key="seed"),  # the engine's, not the trainer's
+        },
+    )
+    records = {"effective": {"gradient_accumulation_steps": 1, "seed": 42}, "package": {"name": "swift"}}
+    made = with_effective(
+        Case(plan=plan, observations={"validators": {"arguments": {"ended": "done", "records": records}}})
+    ).plan
+    assert made is not None
+    assert (made.value("batch.accumulation"), made.value("engine.seed")) == (1, 0)
+
+
 RAYS_OWN = """
 class RuntimeEnv(dict):
     def __init__(self, *, env_vars=None, pip=None, conda=None, **more):

@@ -7,8 +7,9 @@ What it looks for
     are followed with the launch's values, without running them: what it certainly raises is reported; of a release
     that is not at hand, what its messages' conditions say of the values that the launch gives. At the level
     `imports` the packages' own validators are run with these settings, in a process of the environment's interpreter
-    and without a device: vLLM's `EngineArgs(...).create_engine_config()` as on the launch's GPUs, and the argument
-    class; Ray's `RuntimeEnv` takes what the job is submitted with.
+    and without a device: vLLM's `EngineArgs(...).create_engine_config()` as on the launch's GPUs, the framework's
+    argument class or schema (TRL, ms-swift, axolotl, NeMo-RL, prime-rl) or what its program does before it trains
+    (OpenRLHF); Ray's `RuntimeEnv` takes what the job is submitted with.
 
 Why it hurts
     A refused pair costs a start. A dropped one costs the run: it trains in another mode, on other devices and with
@@ -148,13 +149,19 @@ def _refused(
     given = {one.option for one in plan.given if one.field in read and one.option is not None}
     lines = cite(plan, *sorted({*given, *known, *whole}))
     return check.finding(
-        f"{who} refuses this in {place['function']}: {_first_line(said)}",
+        f"{who} refuses this in {_where(place)}: {_first_line(said)}",
         grade=Grade.REPRODUCED,
         evidence=(
             *lines,
             Evidence(text=f"raised when {place['condition']}", source=place["file"], line=place["line"]),
         ),
     )
+
+
+def _where(place: Mapping[str, Any]) -> str:
+    """The function that refuses, or the program."""
+    name, file = str(place["function"]), Path(str(place["file"]))
+    return file.name if name == "<module>" else name
 
 
 def _refusal(case: Case, name: str) -> Mapping[str, Any] | None:

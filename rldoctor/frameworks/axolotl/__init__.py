@@ -23,6 +23,7 @@ FRAMEWORK = Framework(
     memory=Memory(whole_logits=4, keeps_reference=True, recomputes=("fsdp", "fsdp2")),
     sync=Sync(one_by_one=True, own_names=""),
     validations=(
+        Validation(module="axolotl.utils.schemas.config", name="AxolotlInputConfig"),
         Validation(module="axolotl.utils.schemas.validation", name="*", settings="data", before=True),
         Validation(module="axolotl.utils.schemas.validation", name="*", settings="self", before=True),
     ),

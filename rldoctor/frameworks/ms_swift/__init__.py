@@ -11,6 +11,12 @@ VIDEO_MIN_PIXELS VIDEO_TOTAL_PIXELS IMAGE_MAX_TOKEN_NUM VIDEO_MAX_TOKEN_NUM SPAT
 FPS_MIN_FRAMES FPS_MAX_FRAMES NFRAMES MAX_NUM INPUT_SIZE ENABLE_AUDIO_OUTPUT
 """
 
+# Files, code and models that a run loads as its arguments are made, and the server that it connects to.
+_APART = (
+    "adapters", "ref_adapters", "teacher_adapters", "external_plugins", "custom_register_path", "custom_dataset_info",
+    "new_special_tokens", "teacher_deepspeed", "reward_model", "_init_external_vllm",
+)  # fmt: skip
+
 FRAMEWORK = Framework(
     home=__name__,
     name="ms-swift",
@@ -39,8 +45,8 @@ FRAMEWORK = Framework(
     # grpo_trainer.py, `evaluation_loop`); later releases demand a rollout server (`rlhf_args.py`).
     in_trainer="<3.5",
     validations=(
-        Validation(module="swift.arguments.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf"),
-        Validation(module="swift.llm.argument.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf"),
+        Validation(module="swift.arguments.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf", apart=_APART),
+        Validation(module="swift.llm.argument.rlhf_args", name="RLHFArguments", group="ms-swift:rlhf", apart=_APART),
     ),
     imports={
         "always": (

@@ -27,7 +27,10 @@ FRAMEWORK = Framework(
     ),
     # offload_before_refit
     memory=Memory(leaves_device=True),
-    validations=(Validation(module="nemo_rl.algorithms.grpo", name="setup", settings="master_config"),),
+    validations=(
+        Validation(module="nemo_rl.algorithms.grpo", name="MasterConfig"),
+        Validation(module="nemo_rl.algorithms.grpo", name="setup", settings="master_config"),
+    ),
     # vllm_backend is the engine's worker extension; up to 0.3 it lies one folder above
     imports={
         "always": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -18,6 +18,10 @@ FRAMEWORK = Framework(
         ),
     ),
     over=(Layer(package="vllm"),),
+    validations=(
+        Validation(module="prime_rl.configs.rl", name="RLConfig"),
+        Validation(module="prime_rl.rl", name="RLConfig"),
+    ),
     variables="PRIME_",
     words=Words(
         paths=r"/prime_rl/(?:entrypoints|inference|orchestrator|trainer|transports?|utils)/",

@@ -1,7 +1,7 @@
 """Hands settings to a package's own validators and records what they make of them; no device is touched.
 
-Arguments: ``by`` (``engine``, ``arguments``, ``composition`` or ``runtime_env``: the module ``validating_<by>`` that
-calls them) and what that takes.
+Arguments: ``by`` (``engine``, ``arguments``, ``program``, ``composition`` or ``runtime_env``: the module
+``validating_<by>`` that calls them) and what that takes.
 What the launch leaves open is tried in several ways. Records, in order: ``stage`` (``import``, ``validate``,
 ``refused``), ``package`` (the release that answered), ``taken`` and ``left_out`` (settings by name), ``tried`` (each
 way with its ``error``, None where it was accepted), ``effective`` (what every accepted way came to), ``place`` (where
@@ -10,6 +10,7 @@ reads as that of the launch."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import traceback
@@ -84,9 +85,10 @@ def place(error: BaseException) -> tuple[str, int | None]:
 
 
 def frames_of(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an exception, up to where the packages hand it back to the modules here."""
+    """The frames of an exception, up to where the packages hand it back to the modules here, or words to a parser."""
     frames = list(traceback.extract_tb(error.__traceback__))
-    while len(frames) > 1 and Path(frames[-1].filename).parent == Path(__file__).parent:
+    outside = (Path(__file__).parent, Path(argparse.__file__).parent)
+    while len(frames) > 1 and Path(frames[-1].filename).parent in outside:
         frames.pop()
     return frames
 

@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.machinery
-import json
 import re
 import sys
 import types
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from engine_facts import OPTIONS, exists, first, plain
 from report import emit
+from stand_ins import STAND_INS, written
+from usage import UsageError, refused
 
 # Compiled modules that are imported when the platform for CUDA is, and that no configuration calls.
 KERNELS = re.compile(r"vllm\.(?:_C|_C_stable_libtorch|_moe_C|_qutlass_C|cumem_allocator)")
-# Where the model is not known: one that admits every length and every division of its heads, and a short one. What only
-# one of them refuses is the model's.
-STAND_INS = {
-    "any model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 24},
-    "a short model": {"num_attention_heads": 840, "num_key_value_heads": 840, "max_position_embeddings": 1 << 8},
-}
 # Options that change the model's own config.
 OF_THE_MODEL = frozenset({"hf_overrides", "rope_scaling", "rope_theta"})
 # What such a refusal speaks of is the build or the machine at hand.
@@ -62,17 +57,15 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
             f"this release takes no {', '.join(left_out)}: what it makes of the rest is not the launch's"
         )
     given_model = arguments["config"]
-    models = {"the model": given_model} if given_model else {name: _stand_in(more) for name, more in STAND_INS.items()}
+    models = {"the model": given_model} if given_model else STAND_INS
     for config in models.values():
         _inspect(config.get("architectures") or ())
     sys.meta_path.insert(0, _Kernels())
     contexts = [True, False] if arguments["serves"] is None else [arguments["serves"]]
     found: list[tuple[str, Any]] = []
     for model, config in models.items():
-        folder = Path(f"model_{len(found)}")
-        folder.mkdir()
-        (folder / "config.json").write_text(json.dumps(config))
-        given = {"model": str(folder.absolute()), "skip_tokenizer_init": True, **options}
+        folder = written(Path(f"model_{len(found)}"), config)
+        given = {"model": str(folder), "skip_tokenizer_init": True, **options}
         make = partial(EngineArgs, **given) if words is None else partial(_served, given["model"], words)
         for device in arguments["devices"]:
             for serves in contexts:
@@ -81,18 +74,13 @@ def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
     return found
 
 
-class UsageError(ValueError):
-    """What a parser says of the words that it is given."""
-
-
 def _served(model: str, words: list[str]) -> Any:
     """What ``vllm serve`` asks of the engine, once it has looked at its own options."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.cli import serve
 
     class Parser(serve.FlexibleArgumentParser):  # type: ignore[misc]
-        def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-            raise UsageError(str(message).partition("error: ")[2].strip() or str(message))
+        exit = refused
 
     command = serve.cmd_init()[0]
     parser = Parser()
@@ -160,19 +148,6 @@ def _platform(device: dict[str, Any]) -> Any:
     }
     replaced = {name: classmethod(lambda cls, *_, answer=answer, **__: answer) for name, answer in answers.items()}
     return type("LaunchPlatform", (cuda.CudaPlatformBase,), replaced)()
-
-
-def _stand_in(more: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
-        "hidden_size": 64 * more["num_attention_heads"],
-        "num_hidden_layers": 840,
-        "intermediate_size": 840 * 64,
-        "vocab_size": 32000,
-        "torch_dtype": "bfloat16",
-        **more,
-    }
 
 
 class _Kernels:
