@@ -35,7 +35,7 @@ LEFT_OUT = frozenset(
 _CPU = ("use_cpu", "no_cuda")  # by release
 # What a class makes of these is this machine's.
 _HERE = LEFT_OUT | {"bf16", "torch_dtype", "output_dir", "logging_dir", "run_name"}
-_MACHINE = re.compile(r"(?i)use_cpu|no_cuda|gpu|cuda|npu|not installed|pip install|is required|not available|No module")
+_MACHINE = re.compile(r"(?i)use_cpu|no_cuda|gpu|cuda|\bnpu|not installed|pip install|is required|not available|No module")
 UNREAD = "unread"
 
 
@@ -83,7 +83,8 @@ def _of_fields(kind: type, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
             taken[name] = UNREAD
     emit("taken", sorted(taken))
     emit("left_out", sorted(name for name in by_field if name not in taken))
-    taken.setdefault("output_dir", UNREAD)
+    if "output_dir" in fields:
+        taken.setdefault("output_dir", UNREAD)
     for cpu in _CPU:
         if cpu in fields:
             taken[cpu] = True

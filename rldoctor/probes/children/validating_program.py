@@ -18,7 +18,7 @@ from typing import Any
 from report import emit
 from usage import UsageError, refused
 
-_MACHINE = re.compile(r"(?i)gpu|cuda|npu|not installed|pip install|not available|No module")
+_MACHINE = re.compile(r"(?i)gpu|cuda|\bnpu|not installed|pip install|not available|No module")
 
 
 def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
