@@ -35,7 +35,9 @@ LEFT_OUT = frozenset(
 _CPU = ("use_cpu", "no_cuda")  # by release
 # What a class makes of these is this machine's.
 _HERE = LEFT_OUT | {"bf16", "torch_dtype", "output_dir", "logging_dir", "run_name"}
-_MACHINE = re.compile(r"(?i)use_cpu|no_cuda|gpu|cuda|\bnpu|not installed|pip install|is required|not available|No module")
+_MACHINE = re.compile(
+    r"(?i)use_cpu|no_cuda|gpu|cuda|\bnpu|not installed|pip install|is required|not available|No module"
+)
 UNREAD = "unread"
 
 
