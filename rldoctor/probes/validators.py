@@ -168,7 +168,7 @@ def _program(case: Case, plan: RolloutPlan) -> dict[str, Any] | None:
 
 def _texts(value: Any) -> list[str]:
     """The words behind an option, none for a switch."""
-    if isinstance(value, bool):
+    if value is True:
         return []
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 

@@ -37,6 +37,7 @@ PATIENT = {
     "vllm",
     "transformers",
     "safetensors",
+    "pydantic",
     "accelerate",
     "ray",
     "prometheus_client",
