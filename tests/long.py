@@ -1,5 +1,5 @@
-"""What `make check` leaves to `make test`: files, or functions of them, that take seconds of their own, for many
-generated inputs, for programs that they start, or for time that has to pass."""
+"""What `make check` leaves to `make test`: files, or functions and classes of them, that take seconds of their own, for
+many generated inputs, for programs that they start, or for time that has to pass."""
 
 LONG = (
     "tests/compat/test_irreducible.py::test_whatever_is_installed_no_change_can_be_dropped",
@@ -15,6 +15,7 @@ LONG = (
     "tests/frameworks/test_worlds.py::test_what_cannot_be_read_decides_nothing",
     "tests/fuzz/test_fuzz.py",
     "tests/hang/test_hang.py",
+    "tests/hang/test_rendezvous.py::TestProcesses",
     "tests/logs/test_fuzz.py",
     "tests/logs/test_linear.py::test_twice_the_log_is_twice_the_work",
     "tests/logs/test_standing.py::test_a_literal_without_its_pattern_changes_nothing",

@@ -95,7 +95,6 @@ def ranks(record: Hang) -> dict[int, str | None]:
     return {seen.pid: seen.rank for seen in record.processes if seen.role == "rank"}
 
 
-@pytest.mark.alone
 class TestProcesses:
     @pytest.mark.parametrize("way", STARTS)
     def test_ranks_without_a_common_parent_are_one_run(self, way: str, start: Start, tmp_path: Path) -> None:

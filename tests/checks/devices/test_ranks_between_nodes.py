@@ -160,19 +160,27 @@ def test_what_is_told_elsewhere_or_not_known_is_no_finding() -> None:
         (None, 3, 1, None, ""),
         ("slow", 3, 1, collective_timeout.check, "rank 2 of 3 on 3 nodes, on node 2, takes at least "),
         ("far", 3, 1, nccl_settings.check, "node 2 exchanges at most "),
-        ("killed", 2, 1, collective_timeout.check, "all_gather (gloo) between 2 ranks on 2 nodes did not complete: "),
-        ("sleeper", 2, 1, collective_timeout.check, "all_gather (gloo) between 2 ranks on 2 nodes did not complete: "),
     ],
 )
 def test_nodes_that_measure(
     patient: Path, fault: str | None, count: int, each: int, check: Check | None, text: str
 ) -> None:
-    # A node whose rank sleeps learns of nobody's failure: it ends with its time.
-    within: dict[str, Any] = {"time_limit": 30.0} if fault == "sleeper" else {}
-    first, *others = nodes_cases(patient, fault, count, ranks=each, seconds=20.0 if check is None else 5.0, **within)
+    first, *others = nodes_cases(patient, fault, count, ranks=each, seconds=20.0 if check is None else 5.0)
     found = told(first)
     assert [(code, message[: len(text)]) for code, message in found] == ([(check.code, text)] if check else [])
     assert [told(other) for other in others] == [[]] * len(others)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("fault", ["killed", "sleeper"])
+def test_a_real_rank_of_another_node_that_does_not_arrive(patient: Path, fault: str) -> None:
+    # A node whose rank sleeps learns of nobody's failure: it ends with its time.
+    within: dict[str, Any] = {"time_limit": 30.0} if fault == "sleeper" else {}
+    first, other = nodes_cases(patient, fault, 2, ranks=1, seconds=5.0, **within)
+    ((code, message),) = told(first)
+    assert code == collective_timeout.check.code
+    assert message.startswith("all_gather (gloo) between 2 ranks on 2 nodes did not complete: ")
+    assert told(other) == []
 
 
 @pytest.mark.engine
