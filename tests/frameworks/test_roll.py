@@ -156,3 +156,14 @@ def test_an_engine_of_sglang_takes_the_devices_of_its_worker(launches: Launches)
     for text, size, engines in ((SGLANG, 2, 6), (alone, None, 12), (shared, 4, 3)):
         (plan,) = launches({"rlvr.yaml": text}, roll="0.3.0", sglang="0.5.2")
         assert (plan.value("engine.tensor_parallel_size"), plan.value("placement.engines")) == (size, engines)
+
+
+@pytest.mark.parametrize(
+    ("worker", "refused"),
+    [("roll.pipeline.rlvr.actor_pg_worker.ActorPGWorker", ["gspo"]), ("recipe.workers.GSPOWorker", [])],
+)
+def test_a_worker_of_ones_own_takes_words_of_its_own(launches: Launches, worker: str, refused: list[str]) -> None:
+    config = CONFIG.replace("actor_train:\n", f"actor_train:\n  worker_cls: {worker}\n  pg_variant: gspo\n")
+    files = {"examples/qwen/run.sh": RUN.format(name="--config_name rlvr"), "examples/qwen/rlvr.yaml": config}
+    (plan,) = launches(files, roll="0.3.0", vllm="0.10.2")
+    assert [one.value for one in plan.refused] == refused

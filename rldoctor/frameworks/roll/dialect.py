@@ -5,7 +5,9 @@ Read from 0.1.0 to 0.3.0: roll/configs, roll/pipeline/rlvr/rlvr_config.py, roll/
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from rldoctor.frameworks.dialect import Dialect
@@ -24,6 +26,7 @@ _ENGINE, _TRAINER = f"{_INFER}.strategy_args", f"{_TRAIN}.strategy_args"
 _PRECISIONS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _STRATEGIES = {"megatron_train": "megatron", "fsdp2_train": "fsdp2", "deepspeed_train": "deepspeed"}
 MAX_DEVICES = 100_000
+_OWN_WORKER = re.compile(r"\bworker_cls\s*[:=]\s*[\"']?(?!roll\.)\w")
 
 _COMMON: dict[str, str | Rule] = {
     f"{_ENGINE}.strategy_name": "rollout.backend",
@@ -307,6 +310,12 @@ class Roll(Deciding):
         "add_token_level_kl", "logits_*", "max_ckpt_to_keep", "pg_variant", "reward_*", "router*", "length_*", "*tags*",
     )  # fmt: skip
     derivations = (_lengths, _placement, _adapters, _engine, _spread, _batch, _trainer)
+
+    def registers(self, launch: Launch) -> bool:
+        """A worker or a pipeline of one's own may take words of its own."""
+        files = (tree.source.text for tree in (launch.tree, *launch.trees) if tree is not None)
+        own = any(_OWN_WORKER.search(text) for text in (*files, *(word.text for word in launch.words)))
+        return own or not any(fnmatchcase(launch.entry, entry) for entry in self.entries)
 
     def main_group(self, launch: Launch) -> str:
         return "roll:agentic" if _is_agentic(launch) else "roll:rlvr"

@@ -41,6 +41,7 @@ class Comparisons:
     def __init__(self, tree: SourceTree, folders: Iterable[str]) -> None:
         self._by_name: dict[str, list[_Compared]] = defaultdict(list)
         self._wider: set[str] = set()
+        self._others: set[str] = set()
         paths = [path for folder in folders for path in tree.names(folder) if path.endswith(".py")]
         modules = [module for path in paths if (module := _parsed(tree.read(path) or "")) is not None]
         enumerations: dict[str, list[tuple[str, ...]]] = defaultdict(list)
@@ -61,12 +62,20 @@ class Comparisons:
             spellings += [name for name in self._by_name if "_" in name and leaf.endswith(f"_{name}")]
         for spelled in spellings:
             within = sections if spelled == leaf else []
-            found = [one for one in self._by_name.get(spelled, ()) if _is_of(one.subject, within)]
+            found = [one for one in self._by_name.get(spelled, ()) if self._is_of(one.subject, within)]
             words = {word for one in found for word in one.words}
             closing = any(one.closing and _holds(one.words, option) for one in found)
             if closing and len(words) > 1 and spelled not in self._wider:
                 return replace(option, names=tuple(sorted(words | set(option.names or ()))), closed=True)
         return option
+
+    def _is_of(self, subject: Subject, sections: list[str]) -> bool:
+        """Whether a value is that of an option in these sections: the part before its name is one of them, or there is
+        none, and the name is no word that any section may have, nor a parameter that gets other values, too."""
+        if len(subject) == 1:
+            return "_" in subject[0] and subject[0] not in self._others
+        before = subject[-2]
+        return any(before.removesuffix(suffix) in sections for suffix in ("", *_SUFFIXES))
 
     def _read(self, module: ast.Module) -> None:
         inner: set[int] = set()  # the elifs, which belong to the chain of their if
@@ -84,6 +93,7 @@ class Comparisons:
             elif isinstance(node, ast.FunctionDef) and (closing := _whole(_returning(node), lists)):
                 self._by_name[closing.subject[-1]].append(closing)
             self._wider |= set(_widened(node))
+            self._others |= set(_handed_others(node))
 
     def _made(self, node: ast.AST) -> Iterator[_Compared]:
         """What a member of an enumeration is made of, which refuses what none of its members is."""
@@ -116,15 +126,6 @@ def _holds(words: Iterable[str], option: Option) -> bool:
     if isinstance(option.default, str):
         return option.default in words
     return option.default is None or option.default is MISSING
-
-
-def _is_of(subject: Subject, sections: list[str]) -> bool:
-    """Whether a value is that of an option in these sections: the part before its name is one of them, or there is
-    none, and the name is no word that any section may have."""
-    if len(subject) == 1:
-        return "_" in subject[0]
-    before = subject[-2]
-    return any(before.removesuffix(suffix) in sections for suffix in ("", *_SUFFIXES))
 
 
 def _subject(node: ast.expr) -> Subject:
@@ -242,6 +243,15 @@ def _either(test: ast.expr) -> list[ast.expr]:
 
 def _raises(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+def _handed_others(node: ast.AST) -> Iterator[str]:
+    """The parameters to which a call hands what has another name: a comparison of those is not of the option alone."""
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        handed = _subject(keyword.value)[-1:]
+        same = any(name == keyword.arg or name.endswith(f"_{keyword.arg}") for name in handed)
+        if keyword.arg and not same and not isinstance(keyword.value, ast.Constant):
+            yield keyword.arg
 
 
 def _widened(node: ast.AST) -> Iterator[str]:

@@ -89,6 +89,13 @@ def test_code_that_refuses_any_other_word(text: str) -> None:
         'assert config.loss_type in ("a",)',
         'assert head.loss_type in ("a", "b")',  # of another section
         'assert config.loss_type in ("a", *MORE)',
+        """
+        class Loss:
+            def __init__(self, loss_type):
+                assert loss_type in ("a", "b")
+
+        Loss(loss_type=self.inner)  # a parameter of the same name, which gets another value
+        """,
     ],
 )
 def test_code_that_may_take_other_words(text: str) -> None:
