@@ -1,5 +1,6 @@
-"""Which probes a budget of minutes is spent on: those that judge the most codes for each second, as measured. A code
-that another one judges already counts less: a second look has power of its own, and leaves less unknown."""
+"""Which probes a budget of minutes is spent on: those that see the most for each second. That are the faults that tests
+put into a real engine (``docs/faults.md``), and each code that nothing else judges counts as one more: not everything
+that may be wrong is in a table."""
 
 from __future__ import annotations
 
@@ -11,11 +12,9 @@ from rldoctor.catalogue.check import Check
 from rldoctor.catalogue.probe import Request
 from rldoctor.flow import probe as probing
 from rldoctor.flow.probe import AnyProbe
+from rldoctor.knowledge import table
 from rldoctor.model import Level
 from rldoctor.records import dataclass
-
-# What a code counts that a probe which is taken judges, too.
-AGAIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,9 @@ class Choice:
 def choose(
     case: Case, probes: Iterable[AnyProbe], checks: Iterable[Check], request: Request, level: Level, minutes: float
 ) -> Choice:
-    """Takes, time and again, the probe with the most codes for each second that it adds, as long as the budget has room
+    """Takes, time and again, the probe that sees the most for each second that it adds, as long as the budget has room
     for it. What shares an engine with what was taken adds no boot."""
-    codes = _codes(checks)
+    codes, faults = codes_by_probe(checks), table("faults_seen")
     open_ = {probe.name: probe for probe in probes if probing.is_due(case, probe, level)}
     taken: list[AnyProbe] = []
     judged: set[str] = set()
@@ -52,7 +51,8 @@ def choose(
         fits = [name for name, cost in costs.items() if spent + cost <= 60 * minutes]
         if not fits:
             break
-        best = max(fits, key=lambda name: _power(codes.get(name, set()), judged) / max(costs[name], 0.1))
+        sees = {name: faults.get(name, 0) + len(codes.get(name, set()) - judged) for name in fits}
+        best = max(fits, key=lambda name: sees[name] / max(costs[name], 0.1))
         spent += costs[best]
         judged |= codes.get(best, set()) if costs[best] > 0 else set()
         taken.append(open_.pop(best))
@@ -62,11 +62,7 @@ def choose(
     return Choice(replace(case, unknown={**case.unknown, **unknown}), run, tuple(sorted(open_)), spent)
 
 
-def _power(codes: set[str], judged: set[str]) -> float:
-    return len(codes - judged) + AGAIN * len(codes & judged)
-
-
-def _codes(checks: Iterable[Check]) -> dict[str, set[str]]:
+def codes_by_probe(checks: Iterable[Check]) -> dict[str, set[str]]:
     """The codes that judge what each probe records."""
     found: dict[str, set[str]] = {}
     for check in checks:

@@ -1,17 +1,24 @@
 """The faults that tests put into a real engine, one at a time, and the codes that must name each: no more and no fewer.
 
-``python -m tests.probes.faults.table`` writes the page of them in the documentation."""
+``python -m tests.probes.faults.table`` writes the page of them in the documentation, and how many each scenario sees
+(``rldoctor/knowledge/faults_seen.json``), by which ``--budget`` chooses."""
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from rldoctor.flow.budget import codes_by_probe
 from rldoctor.plan.model import RolloutPlan
+from tests.loaded import REGISTRY
 from tests.plans import QWEN2_7B
 from tests.plans import case as planned
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "faults.md"
+NUMBERS = ROOT / "rldoctor" / "knowledge" / "faults_seen.json"
 
 # Scenarios that share one engine: a fault of the sampler may not show in what the others compare, nor twice.
 WHOLE = ("rollout", "agreement", "answers", "sampling", "tokens")
@@ -1132,5 +1139,17 @@ def page() -> str:
     )
 
 
+def numbers() -> str:
+    """How many of the faults each scenario sees, as JSON; those that played one and judge a code of it share it."""
+    codes = codes_by_probe(REGISTRY.checks.values())
+    shares: defaultdict[str, float] = defaultdict(float)
+    for fault in FAULTS:
+        seeing = [name for name in fault.scenarios if not codes.get(name, set()).isdisjoint(fault.codes)]
+        for name in seeing:
+            shares[name] += 1 / len(seeing)
+    return json.dumps({name: round(share) for name, share in sorted(shares.items())}, indent=1) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    NUMBERS.write_text(numbers(), encoding="utf-8")

@@ -18,7 +18,7 @@ from rldoctor.probes.scenarios.sleep import sleep
 from rldoctor.probes.scenarios.soak import soak
 from tests.live import cases_of_faults
 from tests.loaded import REGISTRY
-from tests.probes.faults.table import FAMILIES, FAULTS, PAGE, Fault, page
+from tests.probes.faults.table import FAMILIES, FAULTS, NUMBERS, PAGE, Fault, numbers, page
 from tests.probes.scenarios.test_sleep import asleep
 
 SEEN = (Grade.OBSERVED, Grade.REPRODUCED)
@@ -86,8 +86,9 @@ def test_without_a_fault_nothing_is_found(played: Played, fault: Fault) -> None:
     assert not seen(played(fault))
 
 
-def test_the_documentation_has_the_table() -> None:
+def test_the_documentation_and_the_budget_have_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.probes.faults.table"
+    assert NUMBERS.read_text(encoding="utf-8") == numbers(), "python -m tests.probes.faults.table"
 
 
 def test_every_fault_is_named_once_and_has_a_code() -> None:
