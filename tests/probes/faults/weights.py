@@ -308,16 +308,20 @@ def buckets_an_update_late(llm: Any) -> None:
 
 
 def rotary_lost(llm: Any) -> None:
-    """An update leaves the rows of the rotary table from 256 on empty."""
+    """An update leaves the rows of the rotary table from 256 on empty. While it runs there is no table: vLLM takes the
+    buffers away and puts them back."""
+    call = llm.collective_rpc
 
-    def emptied(weights: Weights) -> Weights:
-        for module in model_of(llm).modules():
-            table = getattr(module, "cos_sin_cache", None)
-            if table is not None:
-                table[256:] = 0
-        return weights
+    def emptied(method: Any, *given: Any, **named: Any) -> Any:
+        answered = call(method, *given, **named)
+        if method == "reload_weights":
+            for module in model_of(llm).modules():
+                table = getattr(module, "cos_sin_cache", None)
+                if table is not None:
+                    table[256:] = 0
+        return answered
 
-    _through(llm, emptied)
+    changes.put(llm, "collective_rpc", emptied)
 
 
 def old_weights_in_decode(llm: Any) -> None:
