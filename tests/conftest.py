@@ -32,7 +32,7 @@ FAULTS_OF_ROLLOUTS = (
     "killed",
 )
 # Fixtures that boot engines for tests of several files.
-ENGINES = ("rollout", "under_traffic")
+ENGINES = ("rollout", "traffic")
 # A check that is a folder is whole once the registry has brought its parts; tests import the check alone.
 registry.load()
 # What a shell starts in the background ignores SIGINT, what nohup starts SIGHUP, and so would the programs under test.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import msgspec
 from rldoctor.api import Case, Level
 from rldoctor.api.facts import Gpus, ModelFiles
 from rldoctor.api.probes import Job, Request
-from rldoctor.catalogue.probe import JobResult
+from rldoctor.catalogue.probe import JobResult, ProbeError
 from rldoctor.catalogue.scenario import Basis, Scenario
 from rldoctor.facts import packages
 from rldoctor.flow.depth import Depth
@@ -23,12 +24,15 @@ from rldoctor.flow.probe import run_probes
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.probes.basis import basis
 from rldoctor.probes.boots import Asked, Boot, plan_boots
+from rldoctor.probes.capture import Log
 from rldoctor.probes.engines import CHILD, Observations, deliver, job, play, separate
 from rldoctor.probes.imports import imports
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
 
 FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"
+# What stands before the output of a fork there, and its name.
+FORK = re.compile(r"^fork (.*)\n", re.MULTILINE)
 # Options that every engine on a GPU gets, as JSON: what an unusual build of vLLM needs.
 GPU_ENGINE: dict[str, object] = json.loads(os.environ.get("RLDOCTOR_GPU_ENGINE", "{}"))
 
@@ -89,6 +93,12 @@ def cases_of_faults(
     return {fault: replace(case, observations=observations) for fault, observations in seen.items()}
 
 
+def only(scenario: Scenario, run: str, seconds: float = 300.0) -> Scenario:
+    """One of a scenario's runs, with this time limit."""
+    every = scenario.runs
+    return replace(scenario, runs=lambda *given: {run: replace(every(*given)[run], time_limit=seconds)})
+
+
 @dataclass(frozen=True)
 class Played:
     """Scenarios on the engines of a launch, all of them with this fault and these options."""
@@ -134,30 +144,40 @@ def _programs(boot: Boot) -> list[Asked]:
     return [one for one in boot.asked if one.scenario.program is not None]
 
 
-def _of_fork(result: JobResult, fault: str, base: Basis) -> JobResult:
+def _of_fork(result: JobResult, fork: str, base: Basis) -> JobResult:
     """A fork's report in the form of a job's."""
-    reported = result.records[fault]
+    reported = result.records[fork]
     before = {name: value for name, value in result.records.items() if not (isinstance(value, dict) and "end" in value)}
     records = {**before, **reported["records"], "basis": msgspec.to_builtins(base)}
     end, code = reported["end"], reported["exit_code"]
     ended = "died" if end is None else "done" if end["end"] == "done" else "raised"
+    error = msgspec.convert(end["error"], ProbeError) if ended == "raised" else None
     said = signal.Signals(-code).name if code < 0 else None
-    seconds, tail = reported["seconds"], _printed(result.tail, fault)
+    log, tail = _printed(result, fork)
     return replace(
-        result, ended=ended, records=records, exit_code=code, signal=said, error=None, seconds=seconds, tail=tail
+        result,
+        ended=ended,
+        records=records,
+        exit_code=code,
+        signal=said,
+        error=error,
+        seconds=reported["seconds"],
+        log=log,
+        tail=tail,
     )
 
 
-def _printed(tail: Iterable[str], fault: str) -> tuple[str, ...]:
-    """The lines of this fork, of what the forks printed one after another."""
-    printed: dict[str, list[str]] = {}
-    lines: list[str] = []
-    for line in tail:
-        if line.startswith("fork"):
-            lines = printed.setdefault(line.removeprefix("fork").strip(), [])
-        else:
-            lines.append(line)
-    return tuple(printed.get(fault, ()))
+def _printed(result: JobResult, fork: str) -> tuple[str, tuple[str, ...]]:
+    """The log of a fork and its last lines: what was printed before the first, and by this one. The others' words would
+    be read as its own."""
+    assert result.log is not None
+    whole = Path(result.log)
+    before, *parts = FORK.split(whole.read_text(errors="replace"))
+    printed = dict(zip(parts[::2], parts[1::2], strict=True))
+    log = Log(whole.with_name(f"fork{list(printed).index(fork)}.txt"))
+    log.add((before + printed[fork]).encode())
+    log.close()
+    return str(log.path), log.tail()
 
 
 def _planned(

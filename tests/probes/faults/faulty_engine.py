@@ -102,7 +102,7 @@ def fork_for(alternatives: list[str]) -> str:
         if child == 0:
             os.close(read)
             vars(report)["_channel"] = write
-            print(f"fork {name}", flush=True)
+            print(f"\nfork {name}", flush=True)  # the one before may have died in the middle of a line
             return name
         os.close(write)
         records: dict[str, Any] = {}

@@ -13,34 +13,28 @@ from rldoctor_checks.rollout import engine_internal, token_budget
 from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Outcome, RolloutPlan, Setting
-from rldoctor.api.probes import Scenario
 from rldoctor.catalogue.scenario import Basis
 from rldoctor.flow import examination
 from rldoctor.judge import judge_one
 from rldoctor.probes.rollout import rollout
 from rldoctor.probes.scenarios.chunked_prefill import chunked_prefill
 from tests.cases import judged_among_all
-from tests.live import cases_of_faults, scenario_case
+from tests.live import cases_of_faults, only
 from tests.loaded import REGISTRY
 from tests.observations import packages
 
 CHECKS = (chunked.check, token_budget.check, engine_internal.check, outputs_corrupt.check, failure_unrecognised.check)
 
 
-def only(name: str, seconds: float = 300.0) -> Scenario:
-    """The scenario on one of its engines, with this time limit."""
-    every = chunked_prefill.runs
-    return replace(chunked_prefill, runs=lambda *reported: {name: replace(every(*reported)[name], time_limit=seconds)})
-
-
 # What chunks break, on the engine that has them.
-IN_CHUNKS = ("positions_restart", "nan_in_chunks_and_a_lost_request", "scheduler_assertion")
+IN_CHUNKS = ("positions_restart", "nan_in_chunks_and_a_lost_request", "scheduler_assertion", "killed")
 
 
 @pytest.fixture(scope="module")
-def broken(patient: Path) -> dict[str, Case]:
+def broken(patient: Path, under_traffic: Case) -> dict[str, Case]:
+    """Beside the healthy engines that they are compared with: on one worker, once."""
     faults = {name: f"chunked_prefill:{name}" for name in IN_CHUNKS}
-    seen = cases_of_faults(patient, rollout, only("on"), faults=faults.values())
+    seen = cases_of_faults(patient, rollout, only(chunked_prefill, "on"), faults=faults.values())
     return {name: seen[fault] for name, fault in faults.items()}
 
 
@@ -125,9 +119,8 @@ def test_numbers_that_are_none_and_a_request_that_is_lost(broken: dict[str, Case
 
 
 @pytest.mark.engine
-def test_prompts_that_no_step_has_room_for(patient: Path) -> None:
-    case = scenario_case(patient, only("off"), fault="chunked_prefill:budget_below_the_prompts")
-    (finding,) = findings(token_budget.check, case)
+def test_prompts_that_no_step_has_room_for(traffic: dict[str, Case]) -> None:
+    (finding,) = findings(token_budget.check, traffic["no room"])
     assert "max_num_batched_tokens is 512 and prefill is not chunked" in finding.message
     assert finding.fixes[0].edits[0].value == 2048
 
@@ -144,8 +137,8 @@ def test_an_assertion_in_the_scheduler(broken: dict[str, Case]) -> None:
 
 
 @pytest.mark.engine
-def test_a_step_that_never_ends(patient: Path) -> None:
-    case = scenario_case(patient, rollout, only("on", seconds=15.0), fault="chunked_prefill:hang")
+def test_a_step_that_never_ends(traffic: dict[str, Case]) -> None:
+    case = traffic["hang"]
     assert case.observations["chunked_prefill"]["on"]["ended"] == "stalled"
     (finding,) = findings(run_stalled.check, case)
     assert "did not come to its end in" in finding.message
@@ -153,9 +146,8 @@ def test_a_step_that_never_ends(patient: Path) -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_that_is_killed_in_the_middle(patient: Path) -> None:
-    # Alone: a log that ends without a word is read to its beginning, where the other faults' words would be.
-    case = scenario_case(patient, rollout, only("on"), fault="chunked_prefill:killed")
+def test_an_engine_that_is_killed_in_the_middle(broken: dict[str, Case]) -> None:
+    case = broken["killed"]
     assert case.observations["chunked_prefill"]["on"]["ended"] == "died"
     reported = [*findings(engine_process_died.check, case), *findings(failure_unrecognised.check, case)]
     assert len(reported) == 1 and "SIGKILL" in reported[0].message

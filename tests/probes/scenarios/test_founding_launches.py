@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rldoctor.api import Case, Finding, Grade, RolloutPlan
+from rldoctor.api.probes import Scenario
 from rldoctor.edits.edit import apply, save
 from rldoctor.flow import examination
 from rldoctor.frameworks import by_name
@@ -23,7 +24,7 @@ from rldoctor.knowledge.vllm_engine import release
 from rldoctor.launch.recognise import read
 from rldoctor.probes import builtin
 from rldoctor.tables.options import OptionSet
-from tests.live import scenario_case
+from tests.live import Played, cases_of_one_import, scenario_case
 from tests.loaded import REGISTRY
 from tests.observations import packages
 
@@ -194,6 +195,13 @@ class Live:
     scenario: str
     changes: tuple[str, str]
 
+    @property
+    def mended(self) -> str:
+        return self.text.replace(*self.changes)
+
+    def founding(self, vllm: str) -> Founding:
+        return Founding("run.sh", self.text, self.owner, self.version, vllm, self.code, dict, dict, (self.changes,))
+
 
 LIVE = {
     "EasyR1: whole prompts beyond the token budget": Live(
@@ -223,24 +231,39 @@ python3 -m verl.trainer.main \\
 }
 
 
+@pytest.fixture(scope="module")
+def vllm(patient: Path) -> str:
+    return ".".join(map(str, release(scenario_case(patient)) or ()))
+
+
+@pytest.fixture(scope="module")
+def seen(patient: Path, vllm: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Observations]:
+    """What the engine that is here shows for each launch, as it is and with the lines of the fix."""
+
+    def played(live: Live, text: str) -> Played:
+        plan = planned(live.founding(vllm), tmp_path_factory.mktemp("launch"), text)
+        # In an environment that has no trainer's framework.
+        launch = Case(packages=packages(None, **{live.owner: live.version}), plan=plan)
+        scenario: Scenario = getattr(builtin, live.scenario)
+        return Played((replace(scenario, runs=lambda _, *given: scenario.runs(launch, *given)),), plan=plan)
+
+    before = {name: played(live, live.text) for name, live in LIVE.items()}
+    after = {f"{name}, mended": played(live, live.mended) for name, live in LIVE.items()}
+    cases = cases_of_one_import(patient, before | after)
+    return {name: dict(case.observations) for name, case in cases.items()}
+
+
 @pytest.mark.engine
-@pytest.mark.parametrize("live", LIVE.values(), ids=list(LIVE))
-def test_before_after_and_the_fix_alone_on_the_engine_that_is_here(live: Live, patient: Path, tmp_path: Path) -> None:
-    vllm = ".".join(map(str, release(scenario_case(patient)) or ()))
-    told_by = Founding("run.sh", live.text, live.owner, live.version, vllm, live.code, dict, dict, (live.changes,))
+@pytest.mark.parametrize("name", LIVE)
+def test_before_after_and_the_fix_alone_on_the_engine_that_is_here(
+    name: str, vllm: str, seen: dict[str, Observations], tmp_path: Path
+) -> None:
+    live = LIVE[name]
+    told_by = live.founding(vllm)
     plan = planned(told_by, tmp_path, live.text)
-    findings = told(told_by, plan, played(live, patient, plan))
-    (finding,) = [one for one in findings if one.code == live.code]
+    (finding,) = [one for one in told(told_by, plan, seen[name]) if one.code == live.code]
     assert finding.grade is Grade.REPRODUCED
     text = mended(plan, finding, tmp_path / told_by.file)
-    assert text == live.text.replace(*live.changes)
+    assert text == live.mended
     again = planned(told_by, tmp_path, text)
-    assert live.code not in {one.code for one in told(told_by, again, played(live, patient, again))}
-
-
-def played(live: Live, patient: Path, plan: RolloutPlan) -> Observations:
-    """The scenario of this launch, in an environment that has no trainer's framework."""
-    scenario = getattr(builtin, live.scenario)
-    launch = Case(packages=packages(None, **{live.owner: live.version}), plan=plan)
-    of_launch = replace(scenario, runs=lambda _, *given: scenario.runs(launch, *given))
-    return dict(scenario_case(patient, of_launch, plan=plan).observations)
+    assert live.code not in {one.code for one in told(told_by, again, seen[f"{name}, mended"])}
