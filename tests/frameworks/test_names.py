@@ -18,6 +18,7 @@ OPENRLHF = "python3 -m openrlhf.cli.train_ppo_ray --pretrain m --vllm_num_engine
         (VERL.format("data.truncation=lfet"), {"verl": "0.5.0"}, "left"),
         (OPENRLHF.format("--vllm_sync_backend ncl"), {"openrlhf": "0.9.3"}, "nccl"),
         ("python3 -m verl.trainer.main algorithm.adv_estimator=gpro worker.rollout.n=4\n", {"easyr1": "0.3.2"}, "grpo"),
+        ("trl grpo --model_name_or_path m --use_vllm --vllm_mode colocat\n", {"trl": "1.15.0"}, "colocate"),
         ("python -m skyrl.train.entrypoints.main_base trainer.strategy=fsd2\n", {"skyrl": "0.3.0"}, "fsdp2"),
         ("uv run examples/run_grpo_math.py policy.precision=bf16\n", {"nemo-rl": "0.7.0"}, "bfloat16"),
     ],
@@ -45,6 +46,35 @@ def test_a_slip_of_a_name_that_the_framework_knows(
 )
 def test_a_name_that_came_with_a_later_release(override: str, version: str, refused: bool, launches: Launches) -> None:
     (plan,) = launches({"run.sh": VERL.format(override)}, verl=version)
+    assert bool(plan.refused) is refused
+
+
+@pytest.mark.parametrize(
+    ("estimator", "version", "refused"),
+    [("grpo_passk", "0.3.2", True), ("grpo_passk", "0.3.3.dev0", False), ("gdpo", "0.3.3.dev0", True)],
+)
+def test_an_estimator_that_came_with_a_later_easyr1(
+    estimator: str, version: str, refused: bool, launches: Launches
+) -> None:
+    text = f"python3 -m verl.trainer.main algorithm.adv_estimator={estimator} worker.rollout.n=4\n"
+    (plan,) = launches({"run.sh": text}, easyr1=version)
+    assert bool(plan.refused) is refused
+
+
+@pytest.mark.parametrize(
+    ("executor", "version", "refused"),
+    [
+        *(("threads", version, True) for version in ("0.6.3", "0.8.3", "0.8.5", "0.10.2", "0.33.0")),
+        *(("mp", version, False) for version in ("0.6.3", "0.8.3", "0.8.5", "0.10.2", "0.33.0")),
+        ("uni", "0.6.3", True),
+        ("uni", "0.7.0", False),
+        ("my_package.executors.Pinned", "0.10.2", False),
+    ],
+)
+def test_what_starts_the_workers_is_a_name_of_the_release_or_a_class(
+    executor: str, version: str, refused: bool, launches: Launches
+) -> None:
+    (plan,) = launches({"run.sh": f"vllm serve m --distributed-executor-backend {executor}\n"}, vllm=version)
     assert bool(plan.refused) is refused
 
 

@@ -248,14 +248,6 @@ class EasyR1(Dialect):
     entries = ("verl.trainer.main", "*verl/trainer/main.py")
     keys = (_ROLLOUT, _ACTOR)
     style = Form.OVERRIDE
-    # core_algos.py, torch_functional.py
-    words: ClassVar[Mapping[str, str]] = {
-        "algorithm.adv_estimator": "gae grpo reinforce_plus_plus remax rloo",
-        "algorithm.kl_penalty": "kl abs mse low_var_kl full",
-        f"{_ACTOR}.strategy": "fsdp",
-        f"{_ROLLOUT}.name": "vllm",
-    }
-    closed = frozenset({"algorithm.adv_estimator"})
     signs = False
     config_options = ("config",)
     table: ClassVar[Mapping[str, str | Rule]] = {**_ENGINE, **_DATA, **_BATCH, **_TRAINER}

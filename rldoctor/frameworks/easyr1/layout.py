@@ -14,6 +14,10 @@ EASYR1 = Layout(
         "examples/config.yaml": Group((OverlayPart(("examples/config.yaml",)),), includes=("main",)),
     },
     names={
+        "algorithm.adv_estimator": Listing(
+            places=tuple(f"verl/trainer/{path}.py:AdvantageEstimator" for path in ("core_algos", "ray_trainer")),
+            closed=True,
+        ),
         "trainer.logger": Listing(places=("verl/utils/logger/logger.py:LOGGERS",), closed=True),
         "worker.actor.optim.strategy": Listing(
             compared=("verl/workers/fsdp_workers.py:optim_config.strategy",), closed=True

@@ -288,12 +288,6 @@ class Roll(Deciding):
     keys = (f"{_INFER}.strategy_args", f"{_INFER}.device_mapping")
     imports = ("roll.pipeline.rlvr", "roll.pipeline.agentic")
     style = Form.OVERRIDE
-    # distributed/strategy/factory.py
-    words: ClassVar[Mapping[str, str]] = {
-        f"{role}.strategy_args.strategy_name": "hf_infer vllm sglang megatron_infer megatron_train fsdp2_infer "
-        "fsdp2_train deepspeed_infer deepspeed_train"
-        for role in (_TRAIN, _INFER, _REF, _CRITIC)
-    }
     signs = False
     strict = frozenset()
     table: ClassVar[Mapping[str, str | Rule]] = {**_COMMON, **_VLLM}

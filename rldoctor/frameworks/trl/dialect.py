@@ -120,8 +120,6 @@ class TRL(Dialect):
         "OnlineDPOConfig": "trl:OnlineDPOConfig",
         "AsyncGRPOConfig": "trl:AsyncGRPOConfig",
     }
-    # generation/vllm_generation.py, before it the trainers
-    words: ClassVar[Mapping[str, str]] = {"vllm_mode": "server colocate"}
     table: ClassVar[Mapping[str, str | Rule]] = TABLE
     beside: ClassVar[tuple[str, ...]] = BESIDE
     derivations = (algorithm, start, placement, model, batch, engine, sampling, precision, strategy, adapters, rewards)

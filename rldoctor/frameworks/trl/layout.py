@@ -34,6 +34,21 @@ TRL = Layout(
     names={
         "reward_funcs": Listing(places=("trl/scripts/grpo.py:reward_funcs_registry",), closed=True),
         "GRPOConfig:loss_type": Listing(compared=("trl/trainer/grpo_trainer.py:self.loss_type",)),
+        **{
+            f"{trainer.upper()}Config:vllm_mode": Listing(
+                compared=(
+                    f"trl/trainer/{trainer}_trainer.py:self.vllm_mode",
+                    "trl/generation/vllm_generation.py:self.mode",
+                )
+            )
+            for trainer in ("grpo", "rloo")
+        },
+        "OnlineDPOConfig:vllm_mode": Listing(
+            compared=tuple(
+                f"trl/{folder}/online_dpo_trainer.py:self.vllm_mode"
+                for folder in ("trainer", "experimental/online_dpo")
+            )
+        ),
     },
 )
 

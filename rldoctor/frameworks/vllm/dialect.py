@@ -141,9 +141,6 @@ class VLLM(Dialect):
         }
     )
     automatic = frozenset({"max_model_len"})
-    # ParallelConfig; any other text is the path of a class
-    words: ClassVar[Mapping[str, str]] = {"distributed_executor_backend": "ray mp uni external_launcher"}
-    closed = frozenset(words)
     config_options = ("config",)
     calls: ClassVar[Mapping[str, str]] = {
         "LLM": "",

@@ -50,7 +50,7 @@ def _parsed(tree: SourceTree, path: str) -> ast.Module | None:
 
 def _texts(node: ast.AST, names: list[str]) -> Iterator[str]:
     """The texts of what a name stands for: of a list or the keys of a dictionary (the first part of each, where they
-    have several), of one that is made over a list, of the members of an enumeration."""
+    have several), of one that is made over a list, of a ``Literal``, of the members of an enumeration."""
     body = getattr(node, "body", [])
     for statement in body if len(names) > 1 else ast.walk(ast.Module(body, [])):
         if isinstance(statement, ast.ClassDef | ast.FunctionDef) and statement.name == names[0]:
@@ -75,6 +75,8 @@ def _of(value: ast.expr) -> Iterator[str]:
         parts = list(value.elts)
     elif isinstance(value, ast.DictComp | ast.ListComp | ast.SetComp):
         yield from _of(value.generators[0].iter)
+    elif isinstance(value, ast.Subscript) and _last(value.value) == "Literal":
+        yield from _of(value.slice)
     yield from (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
@@ -87,6 +89,6 @@ def _decorated(module: ast.Module, decorator: str) -> Iterator[str]:
 
 def _compared(module: ast.Module, subject: str) -> Iterator[str]:
     for node in ast.walk(module):
-        equal = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.In)
+        equal = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.In | ast.NotIn)
         if equal and isinstance(node, ast.Compare) and ast.unparse(node.left) == subject:
             yield from _of(node.comparators[0])

@@ -80,7 +80,7 @@ class MentionPart:
 @dataclass(frozen=True)
 class Listing:
     """The names among which code looks up an option's value. ``places`` are ``path:NAME`` alternatives, a list, the
-    keys of a dictionary or an enumeration (``Class.NAME`` within a class or function), ``registered``
+    keys of a dictionary, a ``Literal`` or an enumeration (``Class.NAME`` within a class or function), ``registered``
     ``folder:decorator``, ``compared`` ``path:expression`` for what the expression is compared with, and ``files``
     folders whose YAML files have the names. ``besides`` are taken, too. Any other word is refused where the listing is
     ``closed``; else a launch may register its own."""

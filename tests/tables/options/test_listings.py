@@ -50,6 +50,13 @@ SOURCES = {
             elif config.strategy != "none" or config.name == "beside":
                 raise NotImplementedError
         """,
+    "pkg/config.py": """
+        Backend = Literal["ray", "mp"]
+
+        def verify(self):
+            if self.backend not in ("uni", None):
+                raise ValueError
+        """,
     "pkg/broken.py": "class (",
     "pkg/config/engine/dp.yaml": "",
     "pkg/config/engine/megatron.yaml": "",
@@ -81,6 +88,8 @@ class Tree:
         (Listing(places=("pkg/enums.py:Optimizer",), besides=("own",)), ("dion", "muon", "own")),
         (Listing(registered=("pkg/managers:register",)), ("dapo", "naive")),
         (Listing(compared=("pkg/workers.py:config.strategy",)), ("adamw", "lion", "sgd")),
+        (Listing(places=("pkg/config.py:Backend",)), ("mp", "ray")),
+        (Listing(compared=("pkg/config.py:self.backend",)), ("uni",)),
         (Listing(files=("pkg/config/engine",)), ("dp", "megatron")),
         (Listing(places=("pkg/broken.py:registry",), besides=("own",)), ()),
         (Listing(places=("pkg/tracking.py:Tracking.backends",)), ()),
