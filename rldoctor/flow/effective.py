@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from rldoctor.case import Case
-from rldoctor.link.validations import options_of
 from rldoctor.plan.model import RolloutPlan, Setting, Source
 
 
@@ -40,10 +39,14 @@ def _of_the_engine(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
 
 def _composed(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
     """Defaults that the framework itself gives otherwise, of those that the plan has as its release declares them."""
+    accepted = {by: records for by in ("composition", "program", "arguments") if (records := _accepted(case, by))}
+    if not accepted:
+        return {}
+    from rldoctor.link.validations import options_of  # what follows sources is a tenth of a start
+
     found: dict[str, Setting] = {}
     options = options_of(plan, case)
-    for by in ("composition", "program", "arguments"):
-        records = _accepted(case, by)
+    for by, records in accepted.items():
         effective = records.get("effective", {})
         package = records.get("package") or {}
         how = (
