@@ -33,14 +33,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
-    Evidence,
     Finding,
     Fix,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -49,18 +45,13 @@ from rldoctor.api import (
     installed_within,
     plan_of,
 )
-from rldoctor.api.engine import chunked_prefill, generation
+from rldoctor.api.engine import chunked_prefill
 
-from ..observed.agreement import grade_of
-from ..observed.rollout import describe, records, runs
-from ..observed.traces import beyond_the_budget
+from .fixes import BUDGET, CONTEXT, raised, remedies, shorter
 
 check = Check("RLD202", "token-budget-below-context", __doc__)
 
-BUDGET = "engine.max_num_batched_tokens"
-CONTEXT = "engine.max_model_len"
 SEQUENCES = "engine.max_num_seqs"
-SHOWN = 4
 
 
 @check.declared(needs=[f"plan.{BUDGET}", f"plan.{CONTEXT}", "packages.vllm"])
@@ -83,7 +74,7 @@ def below_the_context(case: Case) -> Iterator[Finding | Reach]:
         f"max_num_batched_tokens {budget} is below max_model_len {context} and prefill is not chunked "
         f"({chunked.why}): vLLM refuses to start",
         evidence=cite(plan, BUDGET, CONTEXT, "engine.enable_chunked_prefill", "env.VLLM_USE_V1"),
-        fixes=tuple(_remedies(case, budget, context)),
+        fixes=tuple(remedies(case, budget, context)),
     )
 
 
@@ -125,38 +116,8 @@ def refused_by_the_framework(case: Case) -> Iterator[Finding | Reach]:
     yield check.finding(
         f"max_num_batched_tokens {budget} is below {needed}: {why}",
         evidence=cite(plan, BUDGET, CONTEXT, "lengths.prompt", "lengths.response", "engine.enable_chunked_prefill"),
-        fixes=(_raised(needed), *_shorter(plan, budget)),
+        fixes=(raised(needed), *shorter(plan, budget)),
     )
-
-
-@check.observed(needs=["observations.chunked_prefill"])
-def never_scheduled(case: Case) -> Iterator[Finding | Reach]:
-    """Prompts beyond the budget of an engine that does not chunk them, which wait for ever."""
-    for job in runs(case, "chunked_prefill"):
-        trace, engine = records(job).get("trace"), records(job).get("engine", {})
-        if trace is None:
-            raise NotChecked(f"the traffic {job.get('ended')} before it was through")
-        budget = engine.get("max_num_batched_tokens")
-        if budget is None:
-            raise NotChecked("the engine's token budget was not recorded")
-        waiting = beyond_the_budget(trace, engine)
-        if waiting:
-            fixes = (_raised(engine["max_model_len"]),)
-            longest = max(answer["prompt_tokens"] for answer in waiting.values())
-            yield check.finding(
-                f"{len(waiting)} prompts of up to {longest} tokens are never scheduled: max_num_batched_tokens is "
-                f"{budget} and prefill is not chunked in {describe(job)}",
-                grade=grade_of(case, fixes),
-                evidence=tuple(
-                    Evidence(
-                        text=f"{name}: {answer['prompt_tokens']} tokens, no answer in {trace['steps']} steps",
-                        source="chunked_prefill scenario",
-                    )
-                    for name, answer in list(waiting.items())[:SHOWN]
-                ),
-                fixes=fixes,
-            )
-        yield Reach(f"every prompt was scheduled with a budget of {budget} in {describe(job)}")
 
 
 def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:
@@ -172,61 +133,3 @@ def _framework_test(case: Case, plan: RolloutPlan) -> tuple[int, str] | None:
     if plan.value("engine.enable_chunked_prefill") is not True or plan.usual("rollout.backend", "vllm") != "vllm":
         return None
     return context, "verl's synchronous rollout raises ValueError while chunked prefill is on"
-
-
-def _remedies(case: Case, budget: int, context: int) -> Iterator[Fix]:
-    plan = plan_of(case)
-    yield _raised(context)
-    if plan.value("env.VLLM_USE_V1") == "0" and generation(case).value == "V0":
-        yield Fix.unsafe("let the V1 engine run, which chunks prefill", {"env.VLLM_USE_V1": "1"})
-    # On a V0 engine chunked prefill is a risk of its own (RLD201).
-    elif plan.value("engine.enable_chunked_prefill") is False and generation(case).value != "V0":
-        yield Fix.unsafe("let the engine chunk prefill", {"engine.enable_chunked_prefill": True})
-    yield from _shorter(plan, budget)
-
-
-def _raised(context: int) -> Fix:
-    return Fix.safe(
-        f"raise the token budget to {context}, the longest sequence",
-        {BUDGET: context},
-        side_effects="more activation memory during prefill",
-    )
-
-
-def _shorter(plan: RolloutPlan, budget: int) -> Iterator[Fix]:
-    prompt, response = plan.value("lengths.prompt"), plan.value("lengths.response")
-    if prompt and response and budget > prompt:
-        yield Fix.unsafe(
-            f"shorten prompt or response until both fit into {budget} tokens",
-            {"lengths.response": budget - prompt},
-            side_effects="longer answers are cut off",
-        )
-
-
-@check.logged(
-    "This effectively limits the maximum sequence length to max_num_batched_tokens",
-    "Enable chunked prefill, max_num_batched_tokens is smaller than max_model_len",
-    "max_num_batched_tokens should be greater than prompt_length + response_length",
-)
-def refused_at_start(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """vLLM's own test, verl's (which asks for the opposite of chunked prefill) and EasyR1's."""
-    numbers = event.search(r"max_num_batched_tokens \((\d+)\) is smaller than max_model_len \((\d+)\)")
-    context = int(numbers[2]) if numbers else None
-    higher = Fix(
-        title="raise max_num_batched_tokens to the longest sequence" + (f", {context}" if context else ""),
-        applicability=Applicability.UNSAFE,
-        edits=(Edit(option=BUDGET, value=context),) if context else (),
-        side_effects="more activation memory during prefill",
-    )
-    on = "Enable chunked" not in event.literal
-    other = Fix.unsafe(
-        "or let the engine chunk prefill" if on else "or switch chunked prefill off",
-        {"engine.enable_chunked_prefill": on},
-    )
-    shorter = Fix(title="or shorten prompt, response or max_model_len")
-    said = f": {numbers[1]} against {numbers[2]}" if numbers else ""
-    yield check.finding(
-        f"the token budget of a scheduler step is below the longest sequence{said}",
-        fixes=(higher, shorter) if "prompt_length" in event.literal else (higher, other, shorter),
-        url="https://github.com/verl-project/verl/pull/259",
-    )

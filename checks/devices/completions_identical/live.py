@@ -1,57 +1,14 @@
-"""Completions that must differ are the same.
-
-What it looks for
-    In a launch: groups of several completions at temperature 0, or with the most likely token alone (top_k 1). In a
-    real rollout on a miniature model: all completions of a group that was sampled at temperature 1, without a
-    seed of their own, are token for token the same; engines or requests to which the launch gives different seeds draw
-    the same completions, so that the seeds have no effect; draws of one batch are equal more often than independent
-    ones are; and, under ``--soak``, a request is drawn the same time after time. In a log: in TRL's table of
-    completions (``log_completions``), in ms-swift's ``completions.jsonl`` or verl's rollout dump all completions of
-    each prompt are the same.
-
-Why it hurts
-    The completions of a group get the same reward, so every advantage is 0 and nothing is learned; the run looks
-    healthy.
-
-How sure it is
-    The engine's own log-probabilities say how likely it was that the others repeat the first; reported is only what
-    would happen by chance less than once in a thousand million times. A peaked distribution or a very short completion
-    is therefore no finding. Logged completions must be the same in all of two groups and more; short ones, those that
-    the log cuts off, and those of a policy whose logged entropy is nearly 0 are left out.
-
-The fix and its cost
-    Sampling parameters with a temperature above 0, without a top_k of 1 and without one seed for all requests; another
-    release of vLLM where the sampler itself is stuck.
-
-References
-    https://docs.vllm.ai/en/latest/usage/reproducibility.html
-    https://docs.vllm.ai/en/latest/api/vllm/sampling_params.html
-"""
+"""Draws of a real engine that are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import (
-    Case,
-    Check,
-    Edit,
-    Evidence,
-    Finding,
-    Fix,
-    Grade,
-    NotApplicable,
-    NotChecked,
-    Reach,
-    Severity,
-    Source,
-    cite,
-    plan_of,
-)
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, NotChecked, Reach, Severity, cite, plan_of
 from rldoctor.api.seeds import replicas_per_prompt, seed_topology
 
-from ..observed.draws import dependent
-from ..observed.rollout import (
+from ...observed.draws import dependent
+from ...observed.rollout import (
     NEVER,
     Completion,
     describe,
@@ -64,47 +21,9 @@ from ..observed.rollout import (
     rollouts,
     runs,
 )
-from ..observed.soak import repeated, soaked
-from ..observed.trends import Run, finite, mean, steps_of
-from .seeds import live as sampled
-
-check = Check("RLD311", "completions-identical", __doc__, before=("RLD501",))
-
-TEMPERATURE, TOP_K = "sampling.temperature", "sampling.top_k"
-# Nats per token below which a policy that repeats itself is sure, not badly sampled.
-SURE = 0.05
-# Groups that must all be the same: one may be chance.
-FEWEST_GROUPS = 2
-MANY_GROUPS = 4
-
-
-@check.declared(needs=["plan", "plan.batch.generations"])
-def sampled_greedily(case: Case) -> Iterator[Finding | Reach]:
-    """A group of which every completion is the most likely one, whatever the seeds are."""
-    plan = plan_of(case)
-    size, given = plan.value("batch.generations"), {name: plan.settings.get(name) for name in (TEMPERATURE, TOP_K)}
-    if size < 2:
-        raise NotApplicable("one completion for each prompt")
-    if any(one.key.rpartition(".")[2] == "val_only" and one.value is True for one in plan.given):
-        raise NotApplicable("it validates, and does not train")
-    greedy = {
-        name: setting
-        for name, value in ((TEMPERATURE, 0), (TOP_K, 1))
-        if (setting := given[name]) is not None and setting.value == value and setting.source is Source.GIVEN
-    }
-    if greedy:
-        said = [f"{setting.key} {setting.value}" for setting in greedy.values()]
-        yield check.finding(
-            f"{' and '.join(said)} {'takes' if len(said) == 1 else 'take'} the most likely token each time: the {size} "
-            "completions of a prompt are the same, and nothing sets their rewards apart",
-            severity=Severity.ERROR,
-            evidence=cite(plan, *greedy, "batch.generations"),
-            fixes=(Fix.unsafe("sample", {name: 1.0 if name == TEMPERATURE else -1 for name in greedy}),),
-        )
-    temperature = given[TEMPERATURE]
-    if temperature is None or temperature.value is None:
-        raise NotChecked("the temperature of the rollout is not known")
-    yield Reach(f"{size} completions of a prompt, sampled at temperature {temperature.value:g}")
+from ...observed.soak import repeated, soaked
+from ..seeds import live as sampled
+from . import check
 
 
 @check.observed(needs=["observations.rollout"])
@@ -220,43 +139,6 @@ def seeds_of_requests(case: Case) -> Iterator[Finding | Reach]:
         grade=Grade.OBSERVED,
         evidence=(*cite(plan_of(case), "seed.per_request", "sampling.seed"), *drawn.evidence),
         fixes=(Fix(title="another release of vLLM: the seeds of requests have no effect"),),
-    )
-
-
-@check.observed(needs=["metrics.sampled_groups", "metrics.sampled_groups_identical"])
-def logged_groups(case: Case) -> Iterator[Finding | Reach]:
-    """Completions that the log shows beside each other."""
-    run = Run.of(case)
-    groups, identical = finite(run.at("sampled_groups")), finite(run.at("sampled_groups_identical"))
-    seen = int(sum(count for step, count in groups.items() if step in identical))
-    same = int(sum(identical.values()))
-    entropy = mean({step: value for step, value in finite(run.at("entropy")).items() if step in groups})
-    if same == seen < FEWEST_GROUPS:
-        raise NotChecked(f"too few logged groups of several completions to tell: {seen}")
-    if same < seen:
-        yield Reach(f"{seen - same} of {seen} logged groups have differing completions")
-        return
-    if entropy < SURE:
-        yield Reach(f"{seen} logged groups are the same, which is likely at an entropy of {entropy:.3g}")
-        return
-    shown = ("sampled_groups", "sampled_groups_identical", "entropy", "reward", "frac_reward_zero_std")
-    yield check.finding(
-        f"the completions of each prompt are the same in all {seen} logged groups ({steps_of(len(groups))} since step "
-        f"{min(groups)})",
-        severity=Severity.ERROR if seen >= MANY_GROUPS else Severity.WARNING,
-        grade=Grade.OBSERVED,
-        evidence=run.evidences((min(groups), max(groups)), *shown),
-        fixes=(
-            Fix(
-                title="sample with temperature 1.0, without a top_k of 1 (0 or -1 is all tokens), and without one seed "
-                "for all requests",
-                edits=(
-                    Edit(option="sampling.temperature", value=1.0),
-                    Edit(option="sampling.top_k", value=-1),
-                    Edit(option="sampling.top_p", value=1.0),
-                ),
-            ),
-        ),
     )
 
 
