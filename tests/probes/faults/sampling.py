@@ -1567,6 +1567,21 @@ def noise_comes_again_sixteen_rows_on(llm: Any) -> None:
     _seeded_otherwise(llm, again)
 
 
+def noise_rolled_between_rows(llm: Any) -> None:
+    """A row draws with the random numbers that the row before it had one step ago."""
+    before: list[Any] = []
+
+    def rolled(seeds: Any, generators: dict[int, Any]) -> Any:
+        if before:
+            moved = torch.cat([seeds[:1], before.pop()])[: len(seeds)]
+            own = [row for row in range(len(moved)) if row not in generators]
+            seeds[own] = moved[own]
+        before.append(seeds.clone())
+        return seeds
+
+    _seeded_otherwise(llm, rolled)
+
+
 def frequency_counts_at_most_three(llm: Any) -> None:
     """A token that came more than three times is penalised as one that came three times."""
 

@@ -1110,6 +1110,7 @@ FAULTS = (
         ("RLD311",),
         DRAWS,
     ),
+    Fault("sampling:noise_rolled_between_rows", "random numbers move on by a row at each step", ("RLD311",), DRAWS),
     Fault("sampling:frequency_counts_at_most_three", "frequency_penalty counts to three", ("RLD404",), DRAWS),
     Fault("sampling:certain_tokens_are_greedy", "tokens of more than nine tenths are not drawn", ("RLD404",), DRAWS),
     Fault("sampling:ranks_at_most_ten", "ranks of sampled tokens end at ten", ("RLD213",), ANSWERS),

@@ -31,8 +31,9 @@ MOST_BINS, RULED_OUT = 12, 3
 # last token that is kept has such a share, so that its absence shows.
 KEPT, BORDER = range(3, 11), 0.08
 SHARPER = 1.5
-# How far apart in a batch draws are compared: random numbers may come again every so many rows.
-APART = range(1, 65)
+# How far apart draws are compared: random numbers may come again every so many rows of a step, or in the next step some
+# rows on. A step has 64 rows.
+APART = range(1, 129)
 # So many times as many draws at what all others rest on: noise of a few hundred kinds shows after one prompt alone.
 GROUND = 4
 BIASED, BIAS = (0, 2), 1.0
