@@ -454,7 +454,7 @@ FAULTS = (
     Fault("sampling:top_p_at_least_a_half", "top-p below 0.5 counts as 0.5", ("RLD404",), DRAWS),
     Fault("sampling:seeds_know_the_past", "what a seed draws depends on the requests before", ("RLD219",), DRAWS),
     Fault(
-        "answers:fifth_completion_as_the_first", "completions beyond the fourth repeat the first", ("RLD404",), DRAWS
+        "answers:fifth_completion_as_the_first", "completions beyond the fourth repeat the first", ("RLD311",), DRAWS
     ),
     Fault("sampling:grammars_ignored", "grammars have no effect", ("RLD219",), ANSWERS),
     Fault("sampling:grammars_of_first_tokens_alone", "grammars hold for first tokens alone", ("RLD219",), ANSWERS),
