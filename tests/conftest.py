@@ -16,7 +16,7 @@ from rldoctor import redact
 from rldoctor.api import Case
 from rldoctor.catalogue import registry
 from rldoctor.probes.rollout import rollout as probe
-from tests.live import cases_of_faults, imports_case, rollout_case
+from tests.live import Played, cases_of_faults, cases_of_one_import, imports_case
 from tests.long import LONG
 
 pytest_plugins = ("tests.served", "tests.written")
@@ -31,6 +31,8 @@ FAULTS_OF_ROLLOUTS = (
     "assertion",
     "killed",
 )
+# Options of engines that share an import of vLLM.
+ROLLOUTS: tuple[dict[str, object], ...] = ({}, {"max_model_len": 4096}, {"tensor_parallel_size": 0})
 # Fixtures that boot engines for tests of several files.
 ENGINES = ("rollout", "traffic")
 # A check that is a folder is whole once the registry has brought its parts; tests import the check alone.
@@ -124,15 +126,18 @@ def patient_imports(patient: Path) -> Case:
 
 @pytest.fixture(scope="session")
 def rollout(patient: Path) -> Callable[..., Case]:
-    """Runs the rollout probe on the patient and returns the case; the same run is not repeated in a session. With the
-    name of a fault from ``faults/rollout.py`` the engine is broken in that way; all of them share a boot."""
+    """The case of the rollout probe on the patient, with options of ``ROLLOUTS`` or with a fault from
+    ``faults/rollout.py`` that breaks its engine; what one boot or one import can show is played once in a session."""
 
     @cache
     def broken() -> dict[str, Case]:
         return cases_of_faults(patient, probe, faults=[f"rollout:{name}" for name in FAULTS_OF_ROLLOUTS])
 
     @cache
+    def whole() -> dict[str, Case]:
+        return cases_of_one_import(patient, {str(options): Played((probe,), engine=options) for options in ROLLOUTS})
+
     def run(fault: str | None = None, **engine: object) -> Case:
-        return broken()[f"rollout:{fault}"] if fault else rollout_case(patient, engine)
+        return broken()[f"rollout:{fault}"] if fault else whole()[str(engine)]
 
     return run

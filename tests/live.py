@@ -27,7 +27,6 @@ from rldoctor.probes.boots import Asked, Boot, plan_boots
 from rldoctor.probes.capture import Log
 from rldoctor.probes.engines import CHILD, Observations, deliver, job, play, separate
 from rldoctor.probes.imports import imports
-from rldoctor.probes.rollout import rollout
 from rldoctor.probes.runner import run_job
 
 FAULTY = Path(__file__).parent / "probes" / "faults" / "faulty_engine.py"
@@ -193,11 +192,6 @@ def _planned(
     base = replace(base, options={**base.options, **engine}, environ=environ)
     asked = [Asked(one, name, run) for one in scenarios for name, run in one.runs(case, request, base).items()]
     return base, plan_boots(asked, base)
-
-
-def rollout_case(python: Path, engine: Mapping[str, object] | None = None, model: ModelFiles | None = None) -> Case:
-    """What the rollout scenario sees of the engine."""
-    return scenario_case(python, rollout, engine=engine, model=model)
 
 
 def run_child(tmp_path: Path, source: str, seconds: float = 60.0, **job: Any) -> Any:

@@ -33,6 +33,12 @@ DIVIDED: dict[str, Any] = {
     "seed__per_request": "none",
 }
 OWN: dict[str, Any] = {"seed__per_replica": "replica", "seed__engine": 0}
+TWO_RANKS: dict[str, Any] = {
+    "placement__engines": 1,
+    "engine__tensor_parallel_size": 2,
+    "engine__seed": 0,
+    "seed__per_replica": "same",
+}
 BESIDE: dict[str, Any] = {
     "placement__engines": 1,
     "engine__tensor_parallel_size": 2,
@@ -91,6 +97,7 @@ def drawn(patient: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "ignored": (two, "seeds:ignored"),
         "one seed": (plan(**{**ALONE, "seed__per_request": "same", "seed__deterministic": True}), None),
         "one for all": (plan(**{**ALONE, "seed__per_request": "counter"}), "seeds:one_for_all"),
+        "two ranks": (plan(**TWO_RANKS), None),
     }
     return cases_of_one_import(
         patient, {name: Played((scenario,), plan=of, fault=fault) for name, (of, fault) in launches.items()}
@@ -144,9 +151,8 @@ def test_an_engine_that_ignores_the_seeds_of_requests(drawn: dict[str, Case]) ->
 
 
 @pytest.mark.engine
-def test_one_engine_of_two_ranks(patient: Path) -> None:
-    launch = plan(placement__engines=1, engine__tensor_parallel_size=2, engine__seed=0, seed__per_replica="same")
-    case = scenario_case(patient, scenario, plan=launch)
+def test_one_engine_of_two_ranks(drawn: dict[str, Case]) -> None:
+    case = drawn["two ranks"]
     (job,) = case.observations["seeds"].values()
     assert job["ended"] == "done" and job["records"]["reach"]["ranks"] == 2
     assert job["records"]["engine"]["tensor_parallel_size"] == 2
@@ -249,7 +255,7 @@ class TestWhatIsPlayed:
             peers.jobs(planned("TRL", **settings_of(both), env__VLLM_USE_V1="0"), Request())
 
     def test_a_miniature_of_seven_heads_is_not_divided(self) -> None:
-        launch = plan(placement__engines=1, engine__tensor_parallel_size=2, engine__seed=0, seed__per_replica="same")
+        launch = plan(**TWO_RANKS)
         seven = planned(config={"num_attention_heads": 28, "num_key_value_heads": 4}).model
         with pytest.raises(NotApplicable):
             scenario.runs(Case(plan=launch, model=seven), Request(), Basis())
