@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ from rldoctor.api import Case, NotApplicable, Outcome
 from rldoctor.api.probes import Basis, Request, Run, Scenario
 from rldoctor.judge import judge_one
 from rldoctor.probes.scenarios.requests import requests
-from tests.live import scenario_case
+from tests.live import Played, cases_of_one_import, scenario_case
 from tests.plans import case as planned
-
-Played = Callable[..., Case]
 
 
 def hurried(scenario: Scenario, silence: float, limit: float) -> Scenario:
@@ -35,14 +32,11 @@ def hurried(scenario: Scenario, silence: float, limit: float) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def played(patient: Path) -> Played:
-    """The scenario on an engine with a fault of ``faults/callers.py``, or on a healthy one."""
-
-    @cache
-    def play(fault: str | None = None, silence: float = 1.0, limit: float = 120.0) -> Case:
-        return scenario_case(patient, hurried(requests, silence, limit), fault=f"callers:{fault}" if fault else None)
-
-    return play
+def played(patient: Path) -> dict[str, Case]:
+    """The scenario on a healthy engine and on ones with faults of ``faults/callers.py``."""
+    faults = {"healthy": None, "unruly": "callers:unruly", "killed": "callers:killed"}
+    asked = hurried(requests, silence=1.0, limit=120.0)
+    return cases_of_one_import(patient, {name: Played((asked,), fault=fault) for name, fault in faults.items()})
 
 
 def run_of(case: Case) -> dict[str, Any]:
@@ -71,8 +65,8 @@ class TestWhere:
 
 
 @pytest.mark.engine
-def test_a_healthy_engine_answers_everybody(played: Played) -> None:
-    case = played()
+def test_a_healthy_engine_answers_everybody(played: dict[str, Case]) -> None:
+    case = played["healthy"]
     job = run_of(case)
     assert job["ended"] == "done", job["tail"][-5:]
     reported = job["records"]
@@ -89,10 +83,10 @@ def test_a_healthy_engine_answers_everybody(played: Played) -> None:
 
 
 @pytest.mark.engine
-def test_callers_that_are_served_badly(played: Played) -> None:
+def test_callers_that_are_served_badly(played: dict[str, Case]) -> None:
     found = {
         finding.message.partition(":")[0]: finding
-        for finding in judge_one(engine_shared.check, played("unruly")).findings
+        for finding in judge_one(engine_shared.check, played["unruly"]).findings
     }
     texts = " | ".join(found)
     assert "2 of" in texts and "answers went to callers that had asked something else" in texts
@@ -105,8 +99,8 @@ def test_callers_that_are_served_badly(played: Played) -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_that_is_killed_amid_its_answers(played: Played) -> None:
-    case = played("killed")
+def test_an_engine_that_is_killed_amid_its_answers(played: dict[str, Case]) -> None:
+    case = played["killed"]
     (finding,) = judge_one(engine_process_died.check, case).findings
     assert "was ended by SIGKILL (exit code -9) while it answered" in finding.message
     assert any("callers got" in one.text for one in finding.evidence)
@@ -114,8 +108,8 @@ def test_an_engine_that_is_killed_amid_its_answers(played: Played) -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_that_stands_still(played: Played) -> None:
-    case = played("stopped", limit=20.0)
+def test_an_engine_that_stands_still(patient: Path) -> None:
+    case = scenario_case(patient, hurried(requests, silence=1.0, limit=20.0), fault="callers:stopped")
     job = run_of(case)
     assert job["ended"] == "stalled" and any("Timeout (" in line for line in job["tail"])
     assert not judge_one(engine_shared.check, case).findings
