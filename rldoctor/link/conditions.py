@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import platform
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,9 @@ _SPOKEN = {
 # Kinds of device that a package beside torch brings, ``torch_npu`` for one.
 _PLUGGED = frozenset({"npu", "mlu", "musa"})
 
+# The sources that are followed lie on the machine that runs them.
+MACHINE = {"platform.system": platform.system, "platform.machine": platform.machine}
+
 
 def compared(test: ast.cmpop, left: Value, right: Value) -> Value:
     """A comparison of two values; one of unlike things, which Python refuses, is not known."""
@@ -76,6 +80,8 @@ def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
         return Object("importlib.util", "spec") if _installed(follower, first.value) else Known(None)
     target = follower.evaluate(node.func, frame)
     origin = target.dotted if isinstance(target, Object) else ""
+    if origin in MACHINE:
+        return Known(MACHINE[origin]())
     if origin in ("os.getenv", "os.environ.get") and arguments:
         found = variable(follower, first)
         return arguments[1] if found == Known(None) and len(arguments) > 1 else found
@@ -83,9 +89,9 @@ def called(follower: Follower, node: ast.Call, frame: Frame) -> Value:
         return _version(follower, first)
     returned = _returned(follower, target, node, arguments, frame) if isinstance(target, Object) else NOT_KNOWN
     available = _AVAILABLE.fullmatch(name)
-    if available is not None and not isinstance(returned, Several):
-        return _available(follower, available[1], node, arguments, frame)
-    return returned
+    spoken = available[1] if available is not None and not isinstance(returned, Several) else None
+    by_name = _available(follower, spoken, node, arguments, frame) if spoken is not None else NOT_KNOWN
+    return returned if by_name == NOT_KNOWN else by_name
 
 
 def _returned(follower: Follower, target: Object, node: ast.Call, arguments: list[Value], frame: Frame) -> Value:

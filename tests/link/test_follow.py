@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from rldoctor.link import conditions
 from rldoctor.link.follow import Follower, Frame, Outcome
 from tests.link.conftest import Link
 
@@ -503,6 +504,19 @@ def test_a_device_that_a_trainers_own_function_asks_for(link: Link) -> None:
     own = {"trl/devices.py": "def is_torch_npu_available():\n    return asked()\n"}
     assert link(said, own) == [f"import: trl/trainer/grpo_trainer.py:5 {FOUND}"]
     assert link(said, {**own, "torch_npu/__init__.py": ""}) == [f"perhaps: trl/trainer/grpo_trainer.py:5 {FOUND}"]
+
+
+@pytest.mark.parametrize(
+    ("system", "found"), [("Linux", [f"import: trl/trainer/grpo_trainer.py:10 {FOUND}"]), ("Darwin", [])]
+)
+def test_what_is_there_on_one_kind_of_machine_alone(
+    link: Link, monkeypatch: pytest.MonkeyPatch, system: str, found: list[str]
+) -> None:
+    """As unsloth keeps Apple's machines and the others apart."""
+    monkeypatch.setitem(conditions.MACHINE, "platform.system", lambda: system)
+    asks = "import platform\ndef _is_mlx_available():\n    if platform.system() != 'Darwin':\n        return False\n"
+    text = f"{asks}    return True\n_IS_MLX = _is_mlx_available()\nif _IS_MLX:\n    pass\nelse:\n    {GONE}"
+    assert link(text) == found
 
 
 @pytest.mark.parametrize(("last", "found"), [("", "perhaps"), (GONE, "import")])
