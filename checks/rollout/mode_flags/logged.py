@@ -32,10 +32,6 @@ REFUSALS: dict[str, tuple[str, tuple[Fix, ...]]] = {
             Fix(title="and set ddp_find_unused_parameters=False"),
         ),
     ),
-    "Must flatten tensors with uniform `requires_grad`": (
-        "FSDP without use_orig_params keeps trained and frozen parameters together, and an adapter has both",
-        (Fix(title="set fsdp_use_orig_params: true (FSDP2 has no such limit: fsdp_version: 2)"),),
-    ),
     "need to convert all torch.Tensor to DTensor before calling": (
         "a part of the model is sharded (DTensor) and what it meets is not: it was called past the wrapper, or does "
         "not go with this parallel plan",
