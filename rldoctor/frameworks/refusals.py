@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SWITCH = frozenset({"yes", "true", "t", "y", "1", "no", "false", "f", "n", "0"})
 # Words for true, and slips of the pen in them: as texts they count as true, which is what they mean.
 _MEANS_TRUE = re.compile(r"(t\w{0,2}[ru]\w{0,2}|y|yes|on|1|enabled?)$", re.IGNORECASE)
-# A path, an import, an expansion, several in one word: no name.
-_ELSEWHERE = re.compile(r"[/.,:{}$\s]")
+# A path, an import, an expansion, several in one word, what is still to be given (???): no name.
+_ELSEWHERE = re.compile(r"[/.,:{}$?\s]")
 # Texts that stand for no value, or for one that is to be given.
 _NOTHING = frozenset({"", "none", "null", "~", "???"})
 # No number, nor several that an option may take in one text (``0.5_4.0``).

@@ -94,7 +94,7 @@ def refused(case: Case) -> Iterator[Finding | Reach]:
         given = (one for one in plan.given if {one.field, one.key} & set(found["reads"]))
         options = [name for name in found["reads"] if name in plan.settings]
         yield check.finding(
-            f"{framework['name']} {framework['version']} refuses this in {found['function']}: "
+            f"{framework['name']} {framework['version']} refuses this in {_where(found)}: "
             f"{found['message'] or found['type']}",
             evidence=(
                 *map(cite_given, given),
@@ -161,7 +161,7 @@ def _refused(
 def _where(place: Mapping[str, Any]) -> str:
     """The function that refuses, or the program."""
     name, file = str(place["function"]), Path(str(place["file"]))
-    return file.name if name == "<module>" else name
+    return file.name if name in ("", "<module>") else name
 
 
 def _refusal(case: Case, name: str) -> Mapping[str, Any] | None:

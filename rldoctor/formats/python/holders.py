@@ -15,6 +15,8 @@ MAX_STEPS = 20
 _PARSES = frozenset(
     {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_args_and_config", "tyro.cli"}
 )
+# Methods that change a dictionary or a list.
+_CHANGES = frozenset({"update", "pop", "setdefault", "append", "extend", "insert", "remove", "clear"})
 # What calls a function with the command line as its parameters, and what declares one of these.
 _ENTRIES = frozenset({"typer.run", "fire.Fire", "Fire", "tyro.cli"})
 _ENTRY_DECORATORS = ("command", "callback")
@@ -84,6 +86,8 @@ class Holders:
             for function in functions:
                 known = len(functions) == 1 and id(function) not in methods and function.name not in loose
                 self._parameters(function, known)
+        for name in sorted(self.updated & self.assigned.keys()):  # another name of the same thing, a parameter too
+            self.updated.update(value.id for value in self.assigned[name] if isinstance(value, ast.Name))
 
     def _guard(self, body: Sequence[ast.AST], under: list[tuple[ast.expr | None, bool]]) -> None:
         for node in body:
@@ -111,6 +115,8 @@ class Holders:
                 if isinstance(name, ast.Name):
                     self.assigned.setdefault(name.id, []).append(None)
                     self.updated.add(name.id)
+        elif isinstance(node, ast.Delete):
+            self.updated.update(dotted(one.value) for one in node.targets if isinstance(one, ast.Subscript))
         elif isinstance(node, ast.ClassDef):
             self._classes.setdefault(node.name, {}).update(_fields(node))
             annotated = [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
@@ -150,7 +156,7 @@ class Holders:
                 self._options.setdefault(one.arg or "", []).append(Option(one.arg or "", one.value))
         elif name == "setattr" and node.args:
             self.updated.add(dotted(node.args[0]))
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("update", "pop", "setdefault"):
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
             self.updated.add(dotted(node.func.value))
         if isinstance(node.func, ast.Name):
             self._calls.setdefault(node.func.id, []).append(node)

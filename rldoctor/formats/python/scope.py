@@ -92,6 +92,8 @@ class Scope:
         self.busy.discard(node.id)
         if any(value != values[0] for value in values[1:]):
             return self._unknown(node, f"{node.id} is assigned more than once")
+        if isinstance(values[0], list) and (node.id in self.held.updated or node.id in self.held.items):
+            return self._unknown(node, f"{node.id} changes")
         return self._changed(node, values[0]) if isinstance(values[0], Located) else values[0]
 
     def _changed(self, node: ast.Name, whole: Located) -> Any:

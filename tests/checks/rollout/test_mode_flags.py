@@ -144,6 +144,10 @@ def test_what_the_installed_frameworks_own_class_refuses() -> None:
     )
     assert [(e.source, e.line) for e in finding.evidence] == [("run.sh", 3), ("trl/trainer/grpo_config.py", 685)]
     assert [fix.title for fix in finding.fixes] == ["give num_generations a value of at least 2"]
+    outside = {**refusal, "function": "", "file": "openrlhf/cli/train_ppo_ray.py"}  # of the program itself
+    links = {"frameworks": [{"name": "openrlhf", "version": "0.9.9", "validated": True, "refusal": outside}]}
+    (finding,) = judge_one(check, replace(one, links=links)).findings
+    assert finding.message.startswith("openrlhf 0.9.9 refuses this in train_ppo_ray.py: ")
     links = {"frameworks": [{"name": "trl", "version": "0.23.1", "validated": True, "refusal": None}]}
     quiet = replace(one, links=links)
     assert judge_one(check, quiet).outcome is Outcome.PASS
