@@ -188,3 +188,14 @@ def test_a_library_that_finds_the_mistake_of_a_known_family() -> None:
 def test_what_hydra_shows_without_frames_is_placed() -> None:
     found = finding("omegaconf.errors.InterpolationKeyError: Interpolation key 'data.max_len' not found\n")
     assert "raised by omegaconf " in found.message
+
+
+def test_what_repeats_the_words_of_others_is_not_named_by_the_words_alone() -> None:
+    for said in (
+        "ValueError: not enough values to unpack (expected 3, got 2)",
+        "IndexError: index 2 is out of bounds for dimension 0 with size 2",
+        "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 1)",
+    ):
+        own = 'Traceback (most recent call last):\n  File "/home/me/r.py", line 7, in f\n    x, y, z = run(b)[i]\n'
+        assert finding(f"{own}{said}\n").code == "RLD902"
+        assert "raised by" not in finding(f"{said}\n").message

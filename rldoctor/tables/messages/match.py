@@ -26,6 +26,9 @@ _MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 21
 # Validators' words around the message of what was raised within them.
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
+# They do what torch's and the interpreter's compiled code does, and refuse it in the same words: of them only a frame
+# tells.
+_ALIKE = frozenset({"tensordict", "triton"})
 _WORD = re.compile(r"[A-Za-z]{2,}")
 # What stands where a message was cut; without it, one that may have gone on in the next line has at least so many
 # characters, type included.
@@ -74,11 +77,12 @@ def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str
     ones by package."""
     covered = Table.packages()
     among = [name for name in dict.fromkeys(packages) if name in covered]
+    by_words = [name for name in among or covered if name not in _ALIKE]
     for said in _readings(shown):
-        found = list(_by_frame(said, among)) or list(_by_text(said, among or covered))
+        found = list(_by_frame(said, among)) or list(_by_text(said, by_words))
         if not found or (_CUT.search(said.message) is not None and not said.module):
-            found += _by_beginning(said, among, covered)
-        found = found or list(_by_wrapped_text(said, among or covered))
+            found += _by_beginning(said, among, by_words)
+        found = found or list(_by_wrapped_text(said, by_words))
         if found:
             best = max(letters for letters, _ in found)
             return _chosen(said, [place for letters, place in found if letters == best], releases or {})
@@ -129,7 +133,7 @@ def _by_wrapped_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[in
                 yield _letters(place), place
 
 
-def _by_beginning(shown: Shown, among: Iterable[str], covered: Iterable[str]) -> Iterator[tuple[int, Place]]:
+def _by_beginning(shown: Shown, among: Iterable[str], by_words: Iterable[str]) -> Iterator[tuple[int, Place]]:
     """The places with whose template a message begins that was cut: those of the function that raised, else those that
     the beginning tells by itself. Where nothing says that it was cut, it has to end within a literal part."""
     cut = _CUT.search(shown.message)
@@ -145,7 +149,7 @@ def _by_beginning(shown: Shown, among: Iterable[str], covered: Iterable[str]) ->
     ]
     alone = (
         (begun, place)
-        for package in (among or covered)
+        for package in by_words
         for place in Table.load(package).beginning(said)
         if place.type == shown.type and tells(place) and (begun := _begun(place, said)) is not None
         if _tell(place.type, begun[0]) and (not begun[1] if cut is None else _value_like(begun[1]))
