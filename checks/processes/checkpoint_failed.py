@@ -105,6 +105,20 @@ check.signature(
     says="a checkpoint file is incomplete: the run that wrote it ended while saving",
     fixes=(Fix(title="resume from the checkpoint before it, and delete the incomplete one"),),
 )
+check.signature(
+    "EOFError: Ran out of input",
+    exception="EOFError",
+    when=lambda case, event: any(
+        frame.file.endswith("/torch/serialization.py") or frame.function == "set_extra_state"
+        for frame in event.frames[-2:]
+    ),
+    says="what the checkpoint holds there is empty: a file that was never filled, or a module's extra state that its "
+    "writer left out",
+    fixes=(
+        Fix(title="where it is a file: resume from the checkpoint before it, and delete the incomplete one"),
+        Fix(title="where it is extra state: load with the release of that package that wrote the checkpoint"),
+    ),
+)
 
 
 _LAYOUT = Fix(

@@ -53,6 +53,9 @@ _INTERPRETERS = tuple(
     )
 )
 _SENTENCES = 40
+# Of a traceback's end that was cut off here, the assertion is what tells of it.
+_ASSERTS = re.compile(r"\s*assert\b(?! ?=)[^\n]{3,400}$")
+_CARETS = re.compile(r"\s*[~^]+\s*$")
 # Ray's own exception names the one that it carries, also where nothing of that is left.
 _CARRIER = re.compile(r"RayTaskError\(\w+\)$")
 _QUIET = ("DEBUG", "INFO", "WARNING")
@@ -64,15 +67,23 @@ def add_endings(record: FileRecord) -> None:
         return
     lines, samples = record.tail[-_LINES:], Samples()
     open_: dict[Origin, TracebackParser] = {}
+    asserted: dict[Origin, str] = {}
     last = max((number for number, line in lines if line.text.strip()), default=0)
     for number, line in lines:
         samples.follow(line)
+        if _CARETS.match(line.text):
+            continue
+        code = asserted.pop(line.origin, "")
+        if _ASSERTS.match(line.text):
+            asserted[line.origin] = line.text.strip()
         parser = open_.get(line.origin)
         if parser is not None and parser.feed(line, number):
             continue
         if parser is not None:
             _store(record, open_.pop(line.origin), lines)
         named = _NAMED_LAST if number == last else _NAMED
+        if code and line.text.strip() == "AssertionError":
+            line = replace(line, text=f"AssertionError: {code}")
         if samples.shower is None and _names_one(line, named):
             parser = open_[line.origin] = TracebackParser(line.origin, record.name)
             parser.begin_bare(line, number, named)

@@ -34,6 +34,8 @@ _AGAIN = 6
 _PARTING = expression(
     r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt|SystemExit|GeneratorExit|.*CancelledError)$"
 )
+# What is unpickled ends in the same way, be it what a parent sends to its child or a file, or a tensor, that is empty.
+_EMPTY, _PIPES = "Ran out of input", "/multiprocessing/"
 # What grew from an interruption (a callback, a clean-up that it broke off) is no failure of its own.
 _INTERRUPT = "KeyboardInterrupt"
 # What torch's NCCL watchdog throws behind its own report; what it says of the reason may be cut away.
@@ -92,8 +94,10 @@ class Failure:
         return all(self._passes_on(link) for link in self.exception.chain)
 
     def _passes_on(self, link: LoggedException) -> bool:
-        if CARRIER.search(link.type) or _PARTING.match(link.type.rsplit(".", 1)[-1]):
+        if CARRIER.search(link.type):
             return True
+        if _PARTING.match(link.type.rsplit(".", 1)[-1]):
+            return link.message != _EMPTY or any(_PIPES in frame.file for frame in link.frames[-2:])
         if link.type in (_WATCHDOGS, _WORDLESS) and not link.message and not link.frames:
             return True
         if link.is_cut_off and link.frames and LAUNCHERS.search(link.frames[-1].file):

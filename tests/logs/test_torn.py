@@ -371,3 +371,22 @@ def test_an_exception_of_a_module_behind_frames_whose_beginning_is_lost() -> Non
 def test_rays_exception_names_the_one_that_it_carries() -> None:
     found = triage_text("ray.exceptions.RayTaskError(CompilationError):\n").findings
     assert [one.code for one in found] == ["RLD901"]
+
+
+def test_an_assertion_and_its_exception_are_all_that_is_left() -> None:
+    said = incident("    assert len(prompts) == len(outputs)\n           ^^^^^^^^^^^^\nAssertionError\n")
+    assert said.exception == "AssertionError: assert len(prompts) == len(outputs)"
+    assert incident("assert len(prompts) == len(outputs)\nstep 2\nAssertionError\n").exception is None
+    assert incident(f"{HEALTHY}assert len(prompts) == len(outputs)\n").exception is None
+
+
+def test_what_is_unpickled_may_be_an_empty_file_or_a_parent_that_is_gone() -> None:
+    cut = (
+        'Traceback (most recent call last):\n  File "/env/lib/python3.12/{file}", line 746, in {function}\n'
+        "    state = pickle.load(stream)\nEOFError: Ran out of input\n"
+    )
+    empty = cut.format(file="site-packages/transformer_engine/pytorch/module/base.py", function="set_extra_state")
+    (found,) = triage_text(empty).findings
+    assert found.code == "RLD610"
+    (found,) = triage_text(cut.format(file="multiprocessing/spawn.py", function="_main")).findings
+    assert found.code == "RLD901"
