@@ -136,7 +136,8 @@ _OTHERWISE = re.compile(
     # Advice, a policy, what may come, who asks.
     r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|false|simulat\w+|echo"
     r"|never(?! started))(?![\w-])"
-    r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
+    r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$"
+    r"|^\s*\"?\w+\"?\s*[:=]\s*[\d.]+,?$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
     # Nodes that nobody uses.
     r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|\bnodes?\b(?: \S+)? (?:is|was) idle\b"

@@ -84,6 +84,9 @@ _BARE, _MESSAGE = re.compile(r"\b[Rr]eason[\"']?:\s*[\"']?Evicted\b"), re.compil
 _BARE_EVENT = re.compile(r"^\s*Warning\s+Evicted\s")
 # What a scheduler says of a job that it had taken off its machine for a while.
 _WENT_ON = re.compile(r"\b[Jj]ob (?:was |has been |is )?(?:reconnected|unsuspended|resumed|released|recovered)\b")
+# What a record holds of a job that came to its end.
+_SUCCESS = re.compile(r"(?i)exit_?code[\"']?\s*[:=]\s*[\"']?0\b|\bSUCCEEDED\b")
+_FAILURE = re.compile(r"(?i)exit_?code[\"']?\s*[:=]\s*[\"']?-?[1-9]|\bFAILED\b")
 # What a service's client raises of the job that it waited for.
 _RECORDED = r"(?:\w{0,12}job|ray job|jobset|podgroup|workload|trial|experiment|allocation)"
 _RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b|\bfailed\b.{{0,80}}\b{_RECORDED}\b", re.IGNORECASE)
@@ -125,6 +128,12 @@ def one_of_several(event: LogEvent) -> bool:
 def alone(event: LogEvent) -> bool:
     """Whether no line beside it names another reason: a state that says nothing but that a job failed has one."""
     return not any(_named(line) - {Why.FAILED} for line in (*event.before, *event.after))
+
+
+def ended_well(event: LogEvent) -> bool:
+    """Whether what a record of a job says beside the line is that it succeeded: ECS gives a reason for that, too."""
+    record = "\n".join((*event.before[-5:], event.line, *event.after[:5]))
+    return _SUCCESS.search(record) is not None and _FAILURE.search(record) is None
 
 
 def tells(why: Why) -> Callable[[Case, LogEvent], bool]:

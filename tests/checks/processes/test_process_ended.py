@@ -775,3 +775,23 @@ def test_what_is_taken_down_behind_the_last_step_ended_nothing(end: str) -> None
     cancelled = "Job 90112 was cancelled by ada\n"
     assert "ended from outside" in finding(check, STEPS + cancelled).message
     assert findings(check, STEPS + end + cancelled) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # ECS and Batch give this reason for every end of a task.
+        '{"stoppedReason": "Essential container in task exited", "containers": [{"exitCode": 0, "name": "trainer"}]}',
+        '  "status": "SUCCEEDED",\n  "statusReason": "Essential container in task exited"',
+        # A pod whose job is done, one that another takes the place of, and one that waited for its secret.
+        "2m  Normal  Completed  job/train  Job completed\n"
+        "1m  Normal  Killing  pod/ray-head  Stopping container ray-head",
+        "  Normal  Killing  2m  kubelet  Stopping container trainer\n"
+        "  Normal  Started  1m  kubelet  Started container trainer",
+        "  Warning  Failed  3m  kubelet  Error: ErrImagePull\n"
+        "  Normal  Started  1m  kubelet  Started container trainer",
+        '  "kill_timeout": 5.0,',
+    ],
+)
+def test_what_is_recorded_of_a_job_that_ended_well_or_began_after_all(text: str) -> None:
+    assert findings(check, f"{text}\n") == []

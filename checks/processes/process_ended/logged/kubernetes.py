@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Fix, Role
+import re
+
+from rldoctor.api import Case, Fix, LogEvent, Role
 
 from ....observed.endings import cut_short, pod_never_was, unfinished
 from .. import check
@@ -125,12 +127,21 @@ check.signature(
     silent=True,
     url="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
 )
+_COMPLETED = re.compile(r"\bNormal\s+(?:\S+\s+){0,3}?(?:Completed|SuccessfulDelete|ScalingReplicaSet)\b")
+_never_started = pod_never_was("Started")
+
+
+def _is_the_last(case: Case, event: LogEvent) -> bool:
+    """Whether no event beside it tells that the job was done, or that another pod was started in its stead."""
+    return _never_started(case, event) and not any(map(_COMPLETED.search, (*event.before, *event.after)))
+
+
 # Sidecars are stopped, too.
 check.signature(
     "Stopping container ",
     pattern=r"\bKilling\s[^\n]{0,200}Stopping container "
     r"(?P<name>[\w.-]*(?:train|torch|main|worker|learner|ray|grpo|ppo)[\w.-]*)",
-    when=cut_short,
+    when=lambda case, event: cut_short(case, event) and _is_the_last(case, event),
     says="Kubernetes stopped the container {name}: somebody deleted or scaled down its pod, or its job is over",
     fixes=(Fix(title="see who asked for it", commands=("kubectl get events --sort-by=.lastTimestamp",)), RESUME),
     role=Role.CASCADE,

@@ -35,6 +35,7 @@ check.signature(
 check.signature(
     " stuck in uninterruptible sleep (D-state) for ",
     pattern=r"Worker pid=(?P<pid>\d+) stuck in uninterruptible sleep \(D-state\) for (?P<time>[\d.]+) ?s",
+    when=unfinished,
     says="torchrun gave up: the worker with pid {pid} was stuck in the kernel for {time} s (a driver, a file system)",
     fixes=(
         Fix(

@@ -5,17 +5,20 @@ from __future__ import annotations
 from rldoctor.api import Case, Fix, LogEvent, Role
 
 from ....observed.causes import Why
-from ....observed.states import FORMS, alone, tells
+from ....observed.endings import pod_never_was
+from ....observed.states import FORMS, alone, ended_well, tells
 from .. import check
 from ..fixes import RESUME
 
 _NODES = "https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html"
 _JOBS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _SEE = Fix(title="see what the scheduler or the cloud recorded of the job and its machines")
-_counted_as_failed = tells(Why.FAILED)
+_counted_as_failed, _never_started = tells(Why.FAILED), pod_never_was("Started")
 
 
 def _failed_alone(case: Case, event: LogEvent) -> bool:
+    if ended_well(event) or not _never_started(case, event):
+        return False
     return _counted_as_failed(case, event) and not event.run.failures and alone(event)
 
 
