@@ -53,6 +53,7 @@ from rldoctor.api.logs import LoggedException
 
 from ..declared.beside import counted_up, named
 from ..declared.devices import LOOPBACK
+from ..observed.servers import STOPS_ALL_OF_RAY
 
 check = Check("RLD323", "rendezvous-unreachable", __doc__, before=("RLD321",))
 
@@ -493,9 +494,10 @@ check.signature(
     "that has ended",
     fixes=(
         Fix(
-            title="end what an earlier cluster left on every node, start the head, and join it by the "
-            "address that it prints",
+            title="where no other run uses Ray on these nodes, end what an earlier cluster left, start the head, and "
+            "join it by the address that it prints",
             commands=("ray stop --force", "ray start --head --port=6379", "ray start --address=HEAD_ADDRESS:6379"),
+            side_effects=STOPS_ALL_OF_RAY,
         ),
         Fix(
             title="see that the port is open between the nodes, and that no proxy variable or RAY_ADDRESS "

@@ -1,4 +1,5 @@
-"""The rollout server that some frameworks' trainers talk to, and the command that starts it."""
+"""The servers that a run talks to: the rollout server that some frameworks' trainers ask, with the command that starts
+it, and Ray, with what it costs to stop it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ _SERVES = {
     "open-r1": "trl vllm-serve --model MODEL",
     "trl": "trl vllm-serve --model MODEL",
 }
+# `ray stop` looks for processes by their names, whichever cluster they are of.
+STOPS_ALL_OF_RAY = "it ends every Ray on that machine, those of other runs and people included"
 # What only TRL's client says, or asks for, where a log names no framework.
 _CLIENT = (
     r"vllm_client|The vLLM server can't be reached|Server is not up yet|/(?:health|get_world_size|init_communicator)/"

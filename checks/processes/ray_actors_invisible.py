@@ -51,6 +51,8 @@ from rldoctor.api import (
     plan_of,
 )
 
+from ..observed.servers import STOPS_ALL_OF_RAY
+
 check = Check("RLD601", "ray-actors-invisible", __doc__, before=("RLD603",))
 
 ADDRESS = "env.RAY_ADDRESS"
@@ -216,8 +218,10 @@ check.signature(
     "starts too slowly, ended before, or an earlier run still holds its place",
     fixes=(
         Fix(
-            title="end what earlier runs left on every node, and start Ray again with the job's CPUs and GPUs",
+            title="where no other run uses Ray on these nodes, end what earlier ones left, and start it again with the "
+            "job's CPUs and GPUs",
             commands=("ray stop --force", "ray start --head"),
+            side_effects=STOPS_ALL_OF_RAY,
         ),
         Fix(
             title="see what the first worker did meanwhile: its own output has imports that fail or take long",

@@ -32,6 +32,8 @@ from typing import Any
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, NotApplicable, Reach, RolloutPlan, Severity, plan_of
 
+from ..observed.servers import STOPS_ALL_OF_RAY
+
 check = Check("RLD611", "ray-start-failed", __doc__, before=("RLD603",))
 
 _URL = "https://docs.ray.io/en/latest/ray-core/starting-ray.html"
@@ -43,7 +45,11 @@ _LOCAL = Fix(
     title="put Ray's folder on a local disk with space, under a short path",
     commands=("ray start --head --temp-dir=/tmp/ray",),
 )
-_STOP = Fix(title="stop what an earlier run left on this node", commands=("ray stop --force",))
+_STOP = Fix(
+    title="where no other run uses Ray on this node, stop what an earlier one left",
+    commands=("ray stop --force",),
+    side_effects=STOPS_ALL_OF_RAY,
+)
 
 _PORTS_URL = "https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations"
 # The option of `ray start` for each part, by the names that Ray's refusal has.

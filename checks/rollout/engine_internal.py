@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rldoctor.api import (
     Applicability,
@@ -89,6 +89,7 @@ _ANEW = Fix(title="start the engine anew every so many steps")
 _SYNCHRONOUS = _off("asynchronous scheduling", "engine.async_scheduling", False, "steps no longer overlap")
 _NO_MM_CACHE = _off("the multimodal cache", "engine.mm_processor_cache_gb", 0, "images are processed each time")
 _NO_PREFIX = _off("prefix caching", "engine.enable_prefix_caching", False, "equal prompts are prefilled again")
+_TRY_WITHOUT = replace(_NO_PREFIX, title="see whether it happens without prefix caching, too: switch that off")
 
 
 @check.observed(needs=["observations.soak"])
@@ -296,11 +297,17 @@ ASSERTIONS = (
         for said, fixes, literals in (
             (
                 "the V1 scheduler overran its budget or scheduled nothing",
-                (_SYNCHRONOUS, _NO_PREFIX),
+                (_SYNCHRONOUS,),
                 (
                     "assert total_num_scheduled_tokens <= self.max_num_scheduled_tokens",
                     "assert token_budget >= 0",
                     "assert len(self.running) <= self.max_num_running_reqs",
+                ),
+            ),
+            (
+                "the V1 scheduler lost count of a request's tokens",
+                (_SYNCHRONOUS, _TRY_WITHOUT),
+                (
                     "assert num_new_tokens > 0",
                     "assert num_tokens_scheduled > 0",
                     "assert num_computed_tokens <= request.num_tokens",
@@ -308,10 +315,13 @@ ASSERTIONS = (
             ),
             (
                 "the KV block pool lost count of a block",
+                (_TRY_WITHOUT,),
+                ("assert block.ref_cnt == 0", "assert curr_block.ref_cnt == 0"),
+            ),
+            (
+                "the KV block pool lost count of the blocks that prompts share",
                 (_NO_PREFIX,),
                 (
-                    "assert block.ref_cnt == 0",
-                    "assert curr_block.ref_cnt == 0",
                     "assert blk.block_hash is None",
                     "assert prev_block.block_hash is not None",
                     "assert parent_block.block_hash is not None",
@@ -321,7 +331,7 @@ ASSERTIONS = (
             ),
             (
                 "the V0 block manager lost count of a block",
-                (_NO_PREFIX,),
+                (_TRY_WITHOUT,),
                 (
                     "assert refcount > 0",
                     "assert block_id in self._refcounts",
@@ -372,5 +382,5 @@ def assertion_not_known(case: Case, run: LogRun) -> Iterator[Finding]:
             *run.new,
             *(Evidence(text=f"not {n.code} {n.name}: {n.reason}", source="near") for n in run.near),
         ),
-        fixes=(_RELEASE, _NO_PREFIX),
+        fixes=(_RELEASE,),
     )
