@@ -69,6 +69,16 @@ def test_a_sourced_file_gives_its_variables_and_their_place(tmp_path: Path) -> N
     assert (Path(response.file).name, response.line) == ("common.sh", 3)
 
 
+def test_a_command_that_a_here_document_holds_is_known_line_by_line(tmp_path: Path) -> None:
+    command = VERL.format(length="$LENGTH", n="8").replace(" data", " \\\n    data") + " trainer.nnodes=$NODES \\\n"
+    text = f"LENGTH=2048\nread -r -d '' COMMAND <<EOF\n{command}    data.max_response_length=4096\nEOF\n$COMMAND\n"
+    found = plan(tmp_path, {"run.sh": text})
+    assert (found.value("lengths.prompt"), found.value("lengths.response")) == (2048, 4096)
+    response, nodes = found.get("lengths.response"), found.get("placement.nodes")
+    assert response is not None and response.line == 5
+    assert nodes is not None and nodes.unknown is not None
+
+
 @pytest.mark.parametrize(
     "start",
     [

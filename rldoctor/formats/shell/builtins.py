@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rldoctor.errors import InputError
 from rldoctor.formats.shell.arithmetic import assigned, assignment
 from rldoctor.formats.shell.grammar import parsed
-from rldoctor.formats.shell.reader import Script, Variable, Word
+from rldoctor.formats.shell.reader import Piece, Script, Variable, Word
+from rldoctor.formats.shell.redirects import own_input
 from rldoctor.formats.shell.scope import Scope, known
 from rldoctor.formats.values import Unresolved
 from rldoctor.plan.model import Note
@@ -126,6 +128,11 @@ class Builtins(Scope):
             self.arguments(positional[int(count) :])
 
     def _fill(self, node: Node, name: str, words: list[Word]) -> None:
+        taken = self._read(node, words) if name == "read" else {}
+        for variable, value in taken.items():
+            self.set(variable, Variable((value,), value.line))
+        if taken:
+            return
         array = name in ("mapfile", "readarray") or any(
             word.text.startswith("-") and "a" in word.text for word in words
         )
@@ -136,6 +143,41 @@ class Builtins(Scope):
                 if array:
                     self.blur([word.value])
                     self.set(word.value, Variable(_many(found), found.line, array=True))
+
+    def _read(self, node: Node, words: list[Word]) -> dict[str, Word]:
+        """What ``read`` takes from a here-document or a here-string of its own, by variable; empty where it has none,
+        or an option, a separator or an unknown part is in the way."""
+        given, asked = own_input(self.expander, node), _asked([word.value for word in words])
+        blanks = self._separators(node)
+        if given is None or asked is None or blanks is None:
+            return {}
+        if not asked.names:
+            asked, blanks = asked._replace(names=["REPLY"]), ""  # the one that is left as it was
+        line, last = self.expander.line(node), len(asked.names) - 1
+        parts = [given]
+        if last or asked.delimiter:
+            if any(isinstance(piece.text, Unresolved) for piece in given):
+                return {}
+            text = "".join(str(piece.text) for piece in given)
+            text = text.partition(asked.delimiter)[0] if asked.delimiter else text
+            fields = text.split(None, last) if last and blanks else [text]
+            fields += [""] * (last + 1 - len(fields))
+            parts = [[self.expander.piece(field, line)] for field in fields]
+        if not asked.raw and any("\\" in str(piece.text) for part in parts for piece in part):
+            return {}
+        return {
+            name: self.expander.join(_trimmed(part, blanks), "", line, -1, -1)
+            for name, part in zip(asked.names, parts, strict=True)
+        }
+
+    def _separators(self, node: Node) -> str | None:
+        """White space that ``read`` takes off and splits at; None where it is told to split at something else."""
+        own = [child for child in node.children if child.type == "variable_assignment"]
+        written = next((text[4:] for text in map(self.expander.text, own) if text.startswith("IFS=")), None)
+        if written is not None:
+            return "" if written in ("", "''", '""') else None
+        variable = self.expander.variables.get("IFS")
+        return " \t\n" if variable is None else "" if variable.value == "" else None
 
     def _enter(self, node: Node, name: str, words: list[Word]) -> None:
         """Changes the working folder, from which the names of files count."""
@@ -191,6 +233,44 @@ class Builtins(Scope):
         if len(words) == 1:
             outer.positional = self.expander.positional
         self.expander = outer
+
+
+class _Asked(NamedTuple):
+    """The variables that ``read`` fills, where it stops (empty: at the end), and whether a backslash is a letter."""
+
+    names: list[str]
+    delimiter: str
+    raw: bool
+
+
+def _asked(words: list[str | Unresolved]) -> _Asked | None:
+    """None for options that are not followed."""
+    texts = [word for word in words if isinstance(word, str)]
+    if len(texts) < len(words):
+        return None
+    delimiter, raw = "\n", False
+    while texts and texts[0].startswith("-") and texts[0] != "--":
+        letters = texts.pop(0)[1:]
+        flags, has_delimiter, attached = letters.partition("d")
+        if flags.strip("r"):
+            return None
+        raw = raw or "r" in flags
+        if has_delimiter:
+            delimiter = (attached or (texts.pop(0) if texts else ""))[:1]
+    names = [text for text in texts if text != "--"]
+    return _Asked(names, delimiter, raw) if all(map(str.isidentifier, names)) else None
+
+
+def _trimmed(pieces: list[Piece], blanks: str) -> Iterator[Piece]:
+    """The pieces without white space at either end."""
+    last = len(pieces) - 1
+    for index, piece in enumerate(pieces):
+        text = piece.text
+        if isinstance(text, str):
+            begin = len(text) - len(text.lstrip(blanks)) if index == 0 and blanks else 0
+            end = len(text.rstrip(blanks)) if index == last and blanks else len(text)
+            piece = piece.part(begin, max(begin, end))
+        yield piece
 
 
 def _many(variable: Variable) -> tuple[Word, ...]:

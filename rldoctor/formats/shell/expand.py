@@ -37,6 +37,7 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": 
 _BLANKS = " \t\n"
 _SIGN = re.compile(rb"[$`<>]")
 _TILDE = re.compile(r"((?:[A-Za-z_]\w*\+?=)?)~(?=/|\Z)")
+_TABS = re.compile(r"(?m)^\t+")
 _OVERLOOKED = re.compile(r"\$(\d|[A-Za-z_]\w*)")
 _BLANK_BEFORE = re.compile(rb"[ \t(=]\\ ")
 
@@ -224,18 +225,43 @@ class Expander:
         found = [word for child in command.children[1:] for word in inner.words(child)]
         return [replace(word, start=-1, end=-1) for word in found]
 
-    def heredoc(self, node: Node) -> str:
-        """The body of a here-document with its variables filled in; what is unknown stays as it is written."""
-        done: list[str] = []
-        for piece in self._parts(node, node.start_byte, node.end_byte):
-            text = piece.text.raw if isinstance(piece.text, Unresolved) else " " if piece.boundary else piece.text
-            # The grammar overlooks $1, and what else begins a document.
-            done.append(_OVERLOOKED.sub(self._overlooked, text) if piece.literal else text)
-        return "".join(done)
+    def document(self, redirect: Node) -> list[Piece] | None:
+        """The parts of what a ``heredoc_redirect`` gives; None where it has no body."""
+        named = {child.type: child for child in redirect.children}
+        body, end = named.get("heredoc_body"), named.get("heredoc_start")
+        if body is None or end is None:
+            return None
+        # The grammar leaves out the blanks that a document begins with.
+        begin = self.raw.find(b"\n", end.end_byte) + 1
+        start = body.start_byte if self.raw[begin : body.start_byte].strip() else begin
+        if self.text(end)[:1] in "'\"\\":
+            text = self.raw[start : body.end_byte].decode()
+            line = bisect_left(self.newlines, start) + self.first_line
+            pieces = [self.piece(text, line, self.span(start, body.end_byte), literal=True)]
+        else:
+            pieces = [part for piece in self._parts(body, start, body.end_byte) for part in self._overlooked(piece)]
+        if "<<-" not in named:
+            return pieces
+        return [
+            replace(piece, text=_TABS.sub("", piece.text), start=-1, end=-1)
+            if piece.literal and isinstance(piece.text, str)
+            else piece
+            for piece in pieces
+        ]
 
-    def _overlooked(self, found: re.Match[str]) -> str:
-        variable = self.lookup(found[1])
-        return variable.value if variable is not None and isinstance(variable.value, str) else found[0]
+    def _overlooked(self, piece: Piece) -> Iterator[Piece]:
+        """A part of a here-document with the variables that the grammar overlooks: $1, and what else begins it."""
+        if not piece.literal or isinstance(piece.text, Unresolved):
+            yield piece
+            return
+        done = 0
+        for found in _OVERLOOKED.finditer(piece.text):
+            yield piece.part(done, found.start())
+            variable = self.lookup(found[1])
+            value = variable.value if variable is not None else Unresolved(found[0], f"{found[1]} is not set")
+            yield self.piece(value, piece.line + piece.text.count("\n", 0, found.start()))
+            done = found.end()
+        yield piece.part(done, len(piece.text))
 
     def lookup(self, name: str) -> Variable | None:
         """A variable or positional parameter by name, or None where nothing in the script sets it."""

@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from rldoctor.errors import InputError
@@ -36,6 +36,14 @@ class Piece:
     boundary: bool = False
     many: bool = False
     file: str = ""
+
+    def part(self, begin: int, end: int) -> Piece:
+        """Letters of a known piece."""
+        assert isinstance(self.text, str)
+        before, text = self.text[:begin], self.text[begin:end]
+        start = self.start + len(before.encode()) if self.start >= 0 else -1
+        stop = start + len(text.encode()) if start >= 0 else -1
+        return replace(self, text=text, line=self.line + before.count("\n"), start=start, end=stop)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rldoctor.formats.source import Source
+from rldoctor.formats.values import Unresolved
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
     from rldoctor.formats.shell.expand import Expander
+    from rldoctor.formats.shell.reader import Piece
 
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion"})
 _TAKING = frozenset({">", ">>", ">|", ">&", "&>", "&>>"})
@@ -17,13 +19,29 @@ _TAKING = frozenset({">", ">>", ">|", ">&", "&>", "&>>"})
 
 def here_document(expander: Expander, node: Node, file: str) -> Source | None:
     """The text that a ``heredoc_redirect`` of ``file`` gives, its variables filled in unless the end word is quoted."""
-    start = next((c for c in node.children if c.type == "heredoc_start"), None)
-    body = next((c for c in node.children if c.type == "heredoc_body"), None)
-    if start is None or body is None:
+    pieces = expander.document(node)
+    if pieces is None:
         return None
-    literal = expander.text(start)[:1] in "'\"\\"
-    text = expander.text(body) if literal else expander.heredoc(body)
-    return Source(text, file, expander.line(body))
+    # What is unknown stays as it is written.
+    text = "".join(
+        piece.text.raw if isinstance(piece.text, Unresolved) else " " if piece.boundary else piece.text
+        for piece in pieces
+    )
+    return Source(text, file, pieces[0].line if pieces else expander.line(node))
+
+
+def own_input(expander: Expander, command: Node) -> list[Piece] | None:
+    """What a here-document or a here-string of its own gives a command to read; None where it has none."""
+    above = command.parent
+    beside = above.children[1:] if above is not None and above.type == "redirected_statement" else []
+    found = None
+    for child in (*command.children, *beside):
+        if child.type == "herestring_redirect":
+            word = expander.word(child.children[-1])
+            found = [*(word.pieces or (expander.piece(word.value, word.line),)), expander.piece("\n", word.line)]
+        elif child.type == "heredoc_redirect":
+            found = expander.document(child)
+    return found
 
 
 def words_behind(redirect: Node) -> list[Node]:

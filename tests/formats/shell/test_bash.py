@@ -109,6 +109,43 @@ def test_what_launch_scripts_do(text: str, tmp_path: Path) -> None:
     assert not found[0], found[0]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N=8\nread -r -d '' X <<EOF\n-m tool --n $N \\\n   --p \"a b\"\n   --q 'c' --r \\$N\nEOF\nrun $X \"$X\"\n",
+        "read -r -d '' X <<'EOF' || true\n  --n $N \\\n --p\n\nEOF\nrun $X \"$X\"\n",
+        "N=1\nIFS= read -rd '' X <<EOF\n $N x \n\nEOF\nrun \"$X\"\n",
+        'read -r A B <<< \'one two three \'\nrun $A "$B" end\nread -r A B <<< one\nrun $A "$B" end\n',
+        "V='h:1 8'\nread -r HOST GPUS <<< \"$V\"\nrun $HOST ${GPUS}\n",
+        "read -r <<< ' x  y '\nrun \"$REPLY\"\n",
+        'read -r A B <<EOF\nfirst line here\nsecond\nEOF\nrun $A "$B"\n',
+        "A=1\nIFS= read -rd '' X <<EOF\n\n\n  $A\nEOF\nrun \"$X\"\n",
+        "A=1\nread -rd '' X <<-EOF\n\t\ta $A\n\t b\n\tEOF\nrun \"$X\"\n",
+        "read -rd : A <<< 'a b:c'\nrun \"$A\"\n",
+        "f() { read -r -d '' X <<EOF\n$1 and $2\nEOF\nrun $X; }\nf a 'b c'\n",
+    ],
+)
+def test_what_read_takes_from_its_own_input_is_known(text: str, tmp_path: Path) -> None:
+    assert read_and_run(text, tmp_path, []) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read -r X <<< $RANDOM\nrun $X\n",
+        "IFS=, read -r A B <<< 'a,b'\nrun $A $B\n",
+        "read A <<< 'a\\b'\nrun \"$A\"\n",
+        "read -r -n 2 A <<< abc\nrun $A\n",
+        "echo x | read -r A\nrun ${A:-none}\n",
+        "read -r -d '' X <<EOF\n--host $RANDOM --n 1\nEOF\nrun $X\n",
+        "while read -r A; do run $A; done <<EOF\na\nb\nEOF\n",
+    ],
+)
+def test_what_it_takes_otherwise_is_never_another_thing(text: str, tmp_path: Path) -> None:
+    found = read_and_run(text, tmp_path, [])
+    assert found is not None and not found[0]
+
+
 CONFIG = """\
 # model_name_or_path: an older one
 model_name_or_path: org/Model-7B
