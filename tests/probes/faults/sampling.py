@@ -1286,11 +1286,6 @@ def top_p_of_the_neighbour(llm: Any) -> None:
     )
 
 
-def presence_penalty_not_for_siblings(llm: Any) -> None:
-    """Of the completions of a request only the first one knows ``presence_penalty``."""
-    changes.siblings(llm, lambda request: setattr(request.sampling_params, "presence_penalty", 0.0))
-
-
 def allowed_tokens_for_eight_tokens(llm: Any) -> None:
     """From the ninth token of an answer on all tokens are allowed."""
     batch = engine_facts.first(llm, tuple(f"{worker}.model_runner.input_batch" for worker in engine_facts.WORKERS))

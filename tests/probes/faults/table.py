@@ -881,12 +881,6 @@ FAULTS = (
     Fault("soak:ends_a_token_early", "answers end early after 100 requests", ("RLD404",), SOAK, SHORT),
     Fault("soak:seeds_no_more", "seeds have no effect after 100 requests", ("RLD404",), SOAK, SHORT),
     Fault("sampling:top_p_of_the_neighbour", "a request gets its neighbour's top-p", ("RLD404",), DRAWS),
-    Fault(
-        "sampling:presence_penalty_not_for_siblings",
-        "only first completions know presence_penalty",
-        ("RLD404",),
-        DRAWS,
-    ),
     Fault("sampling:allowed_tokens_for_eight_tokens", "all tokens are allowed after eight", ("RLD404",), DRAWS),
     Fault(
         "sampling:noise_comes_again_every_fifth_step", "random numbers come again every fifth step", ("RLD311",), DRAWS
