@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
+# Words of a refusal that is about devices or packages of this machine, and not about the settings.
+OF_THE_MACHINE = r"gpu|cuda|\bnpu|not installed|pip install|not available|No module"
+
 
 class UsageError(ValueError):
     """The words of a command are refused, as ``error: unrecognized arguments: --foo``."""

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leaves import PLAIN, leaves
 from report import emit
 from stand_ins import STAND_INS, written
-from usage import UsageError, refused
+from usage import OF_THE_MACHINE, UsageError, refused
 
 # Fields that speak of the device, of optional packages and of files: the launch's are left out, and the class is told
 # that the CPU is meant.
@@ -35,9 +36,7 @@ LEFT_OUT = frozenset(
 _CPU = ("use_cpu", "no_cuda")  # by release
 # What a class makes of these is this machine's.
 _HERE = LEFT_OUT | {"bf16", "torch_dtype", "output_dir", "logging_dir", "run_name"}
-_MACHINE = re.compile(
-    r"(?i)use_cpu|no_cuda|gpu|cuda|\bnpu|not installed|pip install|is required|not available|No module"
-)
+_MACHINE = re.compile(f"(?i){OF_THE_MACHINE}|use_cpu|is required")
 UNREAD = "unread"
 
 
@@ -155,11 +154,7 @@ def _parsed(kind: type, settings: dict[str, Any]) -> Any:
 
 def _effective(made: Any) -> dict[str, Any]:
     values = {field.name: getattr(made, field.name, None) for field in dataclasses.fields(made)}
-    return {name: value for name, value in values.items() if name not in _HERE and _is_plain(value)}
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str))
+    return {name: value for name, value in values.items() if name not in _HERE and isinstance(value, PLAIN)}
 
 
 def _validated(kind: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -189,11 +184,4 @@ def _checked(kind: Any, nested: dict[str, Any]) -> dict[str, Any]:
         if any(one["type"] == "missing" for one in error.errors()):
             raise UnreadError(str(error)) from error
         raise
-    return dict(_leaves("", made.model_dump()))
-
-
-def _leaves(above: str, node: Any) -> list[tuple[str, Any]]:
-    if isinstance(node, dict):
-        inside = [_leaves(f"{above}.{name}" if above else str(name), value) for name, value in node.items()]
-        return [leaf for leaves in inside for leaf in leaves]
-    return [(above, node)] if _is_plain(node) else []
+    return dict(leaves(made.model_dump()))

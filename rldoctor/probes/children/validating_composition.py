@@ -11,6 +11,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+from leaves import PLAIN, leaves
 from report import emit
 
 REFUSALS: tuple[type[Exception], ...] = ()
@@ -76,8 +77,9 @@ def _composed(folder: Path, name: str, overrides: list[str]) -> dict[str, Any]:
                 raise LookupError(f"{name} does not compose here without overrides: {alone}") from None
             raise
     # What asks this machine is not the launch's, and what the framework's own functions compute is not known.
-    leaves = [leaf for leaf in _leaves("", OmegaConf.to_container(made, resolve=False)) if "${oc." not in str(leaf[1])]
-    found = {name: _resolved(made, name) if "${" in str(value) else value for name, value in leaves}
+    told = leaves(OmegaConf.to_container(made, resolve=False), kept=(*PLAIN, list))
+    asked = {name: value for name, value in told if "${oc." not in str(value)}
+    found = {name: _resolved(made, name) if "${" in str(value) else value for name, value in asked.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -89,11 +91,4 @@ def _resolved(made: Any, name: str) -> Any:
         value = OmegaConf.select(made, name)
     except OmegaConfBaseException:
         return None
-    return value if isinstance(value, (bool, int, float, str)) else None
-
-
-def _leaves(above: str, node: Any) -> list[tuple[str, Any]]:
-    if not isinstance(node, dict):
-        return [(above, node)] if isinstance(node, (bool, int, float, str, list)) else []
-    inside = [_leaves(f"{above}.{name}" if above else str(name), value) for name, value in node.items()]
-    return [leaf for leaves in inside for leaf in leaves]
+    return value if isinstance(value, PLAIN) else None

@@ -11,14 +11,15 @@ import ast
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leaves import leaves
 from report import emit
-from usage import UsageError, refused
+from usage import OF_THE_MACHINE, UsageError, refused
 
-_MACHINE = re.compile(r"(?i)gpu|cuda|\bnpu|not installed|pip install|not available|No module")
+_MACHINE = re.compile(f"(?i){OF_THE_MACHINE}")
 
 
 def ways(arguments: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -60,13 +61,8 @@ def _run(code: Any, names: dict[str, Any], file: Path, arguments: dict[str, Any]
     sys.argv = [str(file), *arguments["words"]]
     here = {**names, "__name__": "__main__"}
     exec(code, here)
-    return dict(_leaves("", vars(here[arguments["settings"]])))
+    return dict(leaves(here[arguments["settings"]], _members))
 
 
-def _leaves(above: str, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in names.items():
-        whole = f"{above}.{name}" if above else name
-        if hasattr(value, "__dict__") and not callable(value):
-            yield from _leaves(whole, vars(value))
-        elif isinstance(value, (bool, int, float, str)):
-            yield whole, value
+def _members(node: Any) -> Mapping[str, Any] | None:
+    return vars(node) if hasattr(node, "__dict__") and not callable(node) else None
