@@ -156,7 +156,7 @@ check.signature(
     fixes=lambda case, event, words: (
         Fix(
             title="restart the rollout server before each run, or close the group",
-            commands=tuple(filter(None, (serving(event),))),
+            commands=serving(event),
         ),
     ),
 )

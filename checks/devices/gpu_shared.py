@@ -256,12 +256,13 @@ def _fixes(event: LogEvent) -> tuple[Fix, ...]:
         return _RAY
     if event.incident.framework is None and not event.search("vllm"):
         return (_EACH,)
-    command = serving(event)
     own = Fix(
         title="give server and trainer devices of their own: CUDA_VISIBLE_DEVICES=0 for the server's command, "
         "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
-        commands=(
-            (f"CUDA_VISIBLE_DEVICES=0 {command}", "CUDA_VISIBLE_DEVICES=1 accelerate launch ...") if command else ()
+        commands=tuple(
+            line
+            for command in serving(event)
+            for line in (f"CUDA_VISIBLE_DEVICES=0 {command}", "CUDA_VISIBLE_DEVICES=1 accelerate launch ...")
         ),
     )
     return own, _IN_PROCESS

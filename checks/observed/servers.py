@@ -19,9 +19,9 @@ _CLIENT = (
 )
 
 
-def serving(event: LogEvent) -> str | None:
-    """The command that starts the rollout server of the run; None where the run has none, or none that is known."""
+def serving(event: LogEvent) -> tuple[str, ...]:
+    """The command that starts the rollout server of the run; empty where the run has none, or none that is known."""
     framework = event.incident.framework
-    if framework is None:
-        return _SERVES["trl"] if event.search(_CLIENT) is not None else None
-    return _SERVES.get(framework)
+    if framework is None and event.search(_CLIENT) is not None:
+        framework = "trl"
+    return (_SERVES[framework],) if framework in _SERVES else ()

@@ -170,10 +170,9 @@ _NO_PROXY = Fix.unsafe(
 
 
 def _serve(event: LogEvent, port: str = "PORT") -> Fix:
-    command = serving(event)
     return Fix(
         title="start the rollout server first, on GPUs of its own, and give the trainer its host and port",
-        commands=(f"{command} --port {port}",) if command is not None else (),
+        commands=tuple(f"{command} --port {port}" for command in serving(event)),
     )
 
 

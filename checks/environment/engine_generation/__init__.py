@@ -301,7 +301,7 @@ check.signature(
                 title="start the server with the framework's own command, which brings its worker extension",
                 commands=(command,),
             )
-            for command in filter(None, (serving(event),))
+            for command in serving(event)
         ),
         Fix(title="or give the engine the framework's class as worker_extension_cls, of the same release"),
     ),
