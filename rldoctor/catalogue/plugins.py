@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from rldoctor.case.lookup import canonical
 from rldoctor.errors import one_line
 from rldoctor.records import dataclass
 
 METADATA = (".dist-info", ".egg-info")
 FILE = "entry_points.txt"
 _MODULE = re.compile(r"([\w.]+)\s*(?::\s*[\w.]+\s*)?(?:\[.*\]\s*)?")
-_SEPARATORS = re.compile("[-_.]+")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _files(folder: str) -> Iterator[tuple[str, str]]:
         return
     for name in names:
         if name.endswith(METADATA):
-            yield _SEPARATORS.sub("-", name[:-10].partition("-")[0]).lower(), f"{folder}/{name}/{FILE}"
+            yield canonical(name[:-10].partition("-")[0]), f"{folder}/{name}/{FILE}"
 
 
 def _read(file: str) -> list[Entry]:

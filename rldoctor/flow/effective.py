@@ -23,8 +23,7 @@ def with_effective(case: Case) -> Case:
 
 def _of_the_engine(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
     records = _accepted(case, "engine")
-    package = records.get("package") or {}
-    how = f"vLLM {package.get('version')} itself".replace("None ", "")
+    how = _itself(records, "vLLM")
     asked = set(records.get("taken", ()))
     found = {}
     for option, value in records.get("effective", {}).items():
@@ -48,16 +47,13 @@ def _composed(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
     options = options_of(plan, case)
     for by, records in accepted.items():
         effective = records.get("effective", {})
-        package = records.get("package") or {}
-        how = (
-            f"{plan.framework}'s own configuration, composed by Hydra"
-            if by == "composition"
-            else f"{package.get('name')} {package.get('version')} itself".replace("None ", "")
-        )
+        composed = f"{plan.framework}'s own configuration, composed by Hydra"
+        how = composed if by == "composition" else _itself(records)
         for name, mine in plan.settings.items():
-            own = name != f"engine.{mine.key}"  # else it is the engine's, which may call another thing so
-            if mine.source is not Source.DEFAULT or mine.unknown is not None or mine.key not in effective or not own:
+            if mine.source is not Source.DEFAULT or mine.unknown is not None or mine.key not in effective:
                 continue
+            if name == f"engine.{mine.key}":
+                continue  # the engine's own, which may call another thing so
             value = effective[mine.key]
             declared = options.get_option(mine.key) if options is not None and mine.key is not None else None
             if declared is not None and declared.default != mine.value:
@@ -65,6 +61,12 @@ def _composed(case: Case, plan: RolloutPlan) -> dict[str, Setting]:
             if type(value) is type(mine.value) and value != mine.value:
                 found[name] = replace(mine, value=value, source=Source.DERIVED, how=how)
     return found
+
+
+def _itself(records: Mapping[str, Any], name: str | None = None) -> str:
+    """The package that answered, by the ``name`` that it is to have, and its release."""
+    package = records.get("package") or {}
+    return f"{name or package.get('name')} {package.get('version')} itself".replace("None ", "")
 
 
 def _accepted(case: Case, by: str) -> Mapping[str, Any]:

@@ -138,15 +138,8 @@ def _subject(node: ast.expr) -> Subject:
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             parts.append(str(node.slice.value))
             node = node.value
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "get"
-            and node.args
-        ):
-            if not isinstance(node.args[0], ast.Constant):
-                return ()
-            parts.append(str(node.args[0].value))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (key := _key(node)) is not None:
+            parts.append(key)
             node = node.func.value
         else:
             break
