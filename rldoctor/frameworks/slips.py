@@ -28,8 +28,7 @@ def misspelled(one: UnknownOption, further: Sequence[str] = ()) -> bool:
 def slip(word: str, names: Sequence[str]) -> str | None:
     """The one of ``names`` that ``word`` is a slip of: a letter left out, put in or doubled, two that changed places,
     or other signs between its parts. With a digit, a letter in front, an s or another letter behind a short name
-    (``dapo2``, ``main_gppo``,
-    ``rewards``, ``grpox``), a word is rather another name."""
+    (``dapo2``, ``main_gppo``, ``rewards``, ``grpox``), a word is rather another name."""
     if word in names or len(word) < _SHORT - 1:
         return None
     slips = (_joined, _swapped, _left_out, _put_in)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-import re
-
 from rldoctor.logs.code_paths import package_of
 from rldoctor.logs.model import LoggedException
 
 # They validate, compose, fetch, carry and compute for whoever calls them: what they refuse was wrong before it came
 # there.
 _FOR_OTHERS = frozenset(
-    re.findall(
-        r"\S+",
-        "pydantic omegaconf hydra antlr4 httpcore httpx urllib3 requests aiohttp anyio torch numpy pandas pyarrow "
-        "datasets huggingface_hub safetensors tokenizers tensordict torchdata bitsandbytes flash_attn xformers triton "
+    [
+        "pydantic",
+        "omegaconf",
+        "hydra",
+        "antlr4",
+        "httpcore",
+        "httpx",
+        "urllib3",
+        "requests",
+        "aiohttp",
+        "anyio",
+        "torch",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "datasets",
+        "huggingface_hub",
+        "safetensors",
+        "tokenizers",
+        "tensordict",
+        "torchdata",
+        "bitsandbytes",
+        "flash_attn",
+        "xformers",
+        "triton",
         "wandb",
-    )
+    ]
 )
 
 

@@ -57,7 +57,7 @@ def test_a_trainers_folder_that_is_called_like_the_engine() -> None:
         ("/home/me/.conda/envs/rl/bin/tune", False),  # an installed program
         ("/usr/local/bin/trl", False),
         ("/home/me/project/bin/run.py", True),
-        ("/root/slime/examples/retool/generate.py", True),  # a checkout's programs are changed by who runs them
+        ("/home/me/slime/examples/retool/generate.py", True),  # a checkout's programs are changed by who runs them
         ("/home/me/verl/recipe/dapo/dapo_ray_trainer.py", True),
         ("/home/me/examples/verl/verl/trainer/main_ppo.py", False),
         ("/opt/venv/lib/python3.11/site-packages/verl/recipe/x.py", False),

@@ -334,14 +334,14 @@ def test_a_cells_error_as_an_editor_copies_it() -> None:
         "Cell In[4], line 1\n"
         "----> 1 from unsloth import FastLanguageModel\n"
         "\n"
-        "File c:\\\\work\\\\venv\\\\lib\\\\site-packages\\\\unsloth\\\\__init__.py:157\n"
+        "File c:\\\\envs\\\\rl\\\\lib\\\\site-packages\\\\unsloth\\\\__init__.py:157\n"
         "--> 157 from .models import *\n"
         "\n"
         "NameError: name 'Unpack' is not defined\"\n}\n"
     )
     found = incident(text)
     assert found.exception == "NameError: name 'Unpack' is not defined"
-    assert found.frames[-1] == "c:/work/venv/lib/site-packages/unsloth/__init__.py:157 in <module>"
+    assert found.frames[-1] == "c:/envs/rl/lib/site-packages/unsloth/__init__.py:157 in <module>"
 
 
 def test_a_notebooks_innermost_frame_alone() -> None:

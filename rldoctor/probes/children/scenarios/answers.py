@@ -12,10 +12,9 @@ by its log-probability among the likeliest tokens that come with it, None beyond
 the same one, ``least``, whether none that comes with it is less likely, so that others may have the same one that do
 not come, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
 log-probability has among them, ``lacking``, how many of the likeliest did not come, ``greedy``; of forced tokens only
-``told``; a greedy token that comes alone has those
-``alike`` that stood beside it when it was asked for with others, and no ``rank`` where that does not say how many they
-are), ``longer`` (completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why
-there are no rows of grammars), ``reach``."""
+``told``; a greedy token that comes alone has those ``alike`` that stood beside it when it was asked for with others,
+and no ``rank`` where that does not say how many they are), ``longer`` (completions that come with log-probabilities of
+more tokens than they have), ``no_grammars`` (why there are no rows of grammars), ``reach``."""
 
 from __future__ import annotations
 
