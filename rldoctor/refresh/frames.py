@@ -10,7 +10,7 @@ from rldoctor.frameworks import packages
 from rldoctor.knowledge.packages import top_module
 from rldoctor.refresh.modules import OLDEST, module_name, modules, order
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables.frames import Table
+from rldoctor.tables.frames import Layout, Table
 
 SINCE = {
     **OLDEST,
@@ -38,7 +38,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     chosen = published.releases(package, SINCE[package], beside=False)
     table = Table.load(package) if package in Table.packages() else None
     known = table.releases if table is not None else []
-    rows: dict[tuple[str, str], set[str]] = defaultdict(
+    rows: dict[tuple[str, Layout], set[str]] = defaultdict(
         set, with_releases(known, table.rows()) if table is not None else {}
     )
     fresh = [release for release in chosen if release.version not in known]
@@ -46,7 +46,7 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
         count = 0
         for path, text in modules(release.open(), top_module(package), but=_LEFT_OUT):
             found = layout(text)
-            if found:
+            if any(found):
                 count += 1
                 rows[module_name(path), found].add(release.version)
         say(f"{package} {release.version}: {count} modules")
@@ -55,24 +55,32 @@ def refresh(package: str, published: Publications, say: Callable[[str], None]) -
     return news([release.version for release in fresh])
 
 
-def layout(text: str) -> str:
-    """The functions of a module as ``name depth lines-after-the-one-before``, joined by semicolons."""
-    parts = []
+def layout(text: str) -> Layout:
+    """The functions of a module."""
+    functions, lines = [], []
     before = 0
     for number, line in enumerate(text.split("\n"), 1):
         match = _DEFINED.match(line)
         if match is not None:
-            parts.append(f"{match[2]} {len(match[1].expandtabs(4)) // 4} {number - before}")
+            functions.append(f"{match[2]} {len(match[1].expandtabs(4)) // 4}")
+            lines.append(f"{number - before}")
             before = number
-    return ";".join(parts)
+    return ";".join(functions), " ".join(lines)
 
 
-def encoded(rows: Mapping[tuple[str, str], set[str]], releases: list[str]) -> dict[str, object]:
-    """The table's content: by module ``[layout, first, last, ...]``, the oldest first, the releases by position."""
-    found: dict[str, list[list[object]]] = defaultdict(list)
+def encoded(rows: Mapping[tuple[str, Layout], set[str]], releases: list[str]) -> dict[str, list[str]]:
+    """The table's content: of each module its layouts a line each, the oldest first, in columns; ``spans`` are the
+    releases as ``first last first last``, by position."""
+    found: dict[str, list[tuple[list[int], Layout]]] = defaultdict(list)
     for (module, said), versions in rows.items():
         there = [position for position, release in enumerate(releases) if release in versions]
         if there:
-            found[module].append([said, *(p for p in there for edge in (p - 1, p + 1) if edge not in there)])
-    ordered = {module: sorted(layouts, key=lambda row: row[1:]) for module, layouts in sorted(found.items())}
-    return {"releases": releases, "modules": ordered}
+            found[module].append(([p for p in there for edge in (p - 1, p + 1) if edge not in there], said))
+    ordered = {module: sorted(layouts) for module, layouts in sorted(found.items())}
+    return {
+        "releases": releases,
+        "modules": list(ordered),
+        "functions": ["\n".join(functions for _, (functions, _) in layouts) for layouts in ordered.values()],
+        "lines": ["\n".join(lines for _, (_, lines) in layouts) for layouts in ordered.values()],
+        "spans": ["\n".join(" ".join(map(str, spans)) for spans, _ in layouts) for layouts in ordered.values()],
+    }

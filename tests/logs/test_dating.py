@@ -11,14 +11,14 @@ from rldoctor.model import Report
 from rldoctor.refresh.frames import encoded
 from rldoctor.tables.frames import Table
 
-OLD, MIDDLE, NEW = "step 1 10;add 1 30", "step 1 20;add 1 30", "step 1 20;add 1 60"
+OLD, MIDDLE, NEW = (("step 1;add 1", lines) for lines in ("10 30", "20 30", "20 60"))
 ROWS = {
     ("vllm.core", OLD): {"0.8.0"},
     ("vllm.core", MIDDLE): {"0.8.1", "0.8.2", "0.8.2.post1"},
     ("vllm.core", NEW): {"0.9.0"},
-    ("vllm.worker", "run 0 5;last 0 20"): {"0.8.0", "0.8.1"},
-    ("vllm.worker", "run 0 50"): {"0.8.2", "0.8.2.post1"},
-    ("vllm.worker", "other 0 50"): {"0.9.0"},
+    ("vllm.worker", ("run 0;last 0", "5 20")): {"0.8.0", "0.8.1"},
+    ("vllm.worker", ("run 0", "50")): {"0.8.2", "0.8.2.post1"},
+    ("vllm.worker", ("other 0", "50")): {"0.9.0"},
 }
 
 

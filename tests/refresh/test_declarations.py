@@ -28,6 +28,7 @@ Requires-Dist: rich>=14
 Requires-Dist: accelerate
 Requires-Dist: vllm==0.10.2; extra == "vllm"
 Requires-Dist: vllm<0.9; extra == "dev"
+Requires-Dist: transformers>=4.56.1; extra == "vllm"
 """
 
 
@@ -74,7 +75,7 @@ def test_metadata_is_read_from_wheels_by_ranges_and_from_source_distributions(in
     assert 'Requires-Dist: vllm>=0.7; extra == "vllm"' in metadata(offered["0.1"][0])
 
 
-def test_a_refresh_keeps_what_matters_and_merges_neighbours(
+def test_a_refresh_keeps_what_matters_once_and_merges_neighbours(
     index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "declared.json"

@@ -22,6 +22,11 @@ class Position:
     line: int
 
 
+# The functions of a module as ``name depth``, joined by semicolons, and for each the lines after the one before: apart,
+# since like beside like packs a seventh smaller.
+Layout = tuple[str, str]
+
+
 class Table(PackedTable):
     """The layouts of one package."""
 
@@ -29,18 +34,18 @@ class Table(PackedTable):
 
     def __init__(self, package: str, content: Mapping[str, Any]) -> None:
         super().__init__(package, content)
-        self._modules: dict[str, list[list[Any]]] = content["modules"]
+        names = content["modules"]
+        columns = zip(content["functions"], content["lines"], content["spans"], strict=True)
+        self._modules: dict[str, tuple[str, str, str]] = dict(zip(names, columns, strict=True))
 
     def releases_of(self, frames: Iterable[Position]) -> tuple[str, ...]:
         """The releases that have every position in its function; what is no function, or in a module that no release
         has, is left out. Empty where no release fits, all where no frame was given."""
         fitting = set(range(len(self.releases)))
         for position in frames:
-            layouts = self._modules.get(position.module)
-            if layouts is not None and not position.function.startswith("<"):
-                fitting &= {
-                    release for layout, *spans in layouts if _within(layout, position) for release in positions(spans)
-                }
+            if self.covers(position.module) and not position.function.startswith("<"):
+                layouts = self._layouts(position.module)
+                fitting &= {release for layout, at in layouts if _within(layout, position) for release in at}
         return tuple(self.releases[release] for release in sorted(fitting))
 
     def covers(self, module: str) -> bool:
@@ -50,40 +55,41 @@ class Table(PackedTable):
     def modules(self, at: Iterable[int]) -> Iterator[str]:
         """The modules with a function that the releases at these positions all have."""
         wanted = set(at)
-        for module, layouts in self._modules.items():
-            if wanted <= {release for _, *spans in layouts for release in positions(spans)}:
+        for module in self._modules:
+            if wanted <= {release for _, there in self._layouts(module) for release in there}:
                 yield module
 
     def last_with(self, module: str, function: str) -> str | None:
         """The newest release that has a function of that name in the module; None where none has."""
-        found = (
-            max(spans)
-            for layout, *spans in self._modules.get(module, ())
-            if any(name == function for name, _, _ in functions_of(layout))
-        )
+        layouts = self._layouts(module)
+        found = (max(at) for layout, at in layouts if any(name == function for name, _, _ in functions_of(layout)))
         newest = max(found, default=None)
         return self.releases[newest] if newest is not None else None
 
-    def rows(self) -> Iterable[tuple[tuple[str, str], list[int]]]:
+    def rows(self) -> Iterator[tuple[tuple[str, Layout], list[int]]]:
         """Module and layout, with the positions of its releases."""
-        for module, layouts in self._modules.items():
-            for layout, *spans in layouts:
-                yield (module, layout), positions(spans)
+        for module in self._modules:
+            yield from (((module, layout), there) for layout, there in self._layouts(module))
+
+    def _layouts(self, module: str) -> Iterator[tuple[Layout, list[int]]]:
+        columns = self._modules.get(module, ())
+        for functions, lines, spans in zip(*(column.split("\n") for column in columns), strict=True):
+            yield (functions, lines), positions([*map(int, spans.split())])
 
 
-def functions_of(layout: str) -> list[tuple[str, int, int]]:
-    """Name, depth and first line of the functions of a layout (``name depth lines-after-the-one-before``, joined by
-    semicolons), in their order."""
+def functions_of(layout: Layout) -> list[tuple[str, int, int]]:
+    """Name, depth and first line of the functions of a layout, in their order."""
     found = []
     line = 0
-    for part in layout.split(";") if layout else ():
-        name, depth, gap = part.split()
+    functions, lines = layout
+    for part, gap in zip(functions.split(";") if functions else (), lines.split(), strict=True):
+        name, depth = part.split()
         line += int(gap)
         found.append((name, int(depth), line))
     return found
 
 
-def _within(layout: str, position: Position) -> bool:
+def _within(layout: Layout, position: Position) -> bool:
     """Whether the line lies in a function of that name: behind its first, before the next one that is not deeper."""
     functions = functions_of(layout)
     for number, (name, depth, first) in enumerate(functions):
