@@ -188,9 +188,10 @@ def _told(case: Case, session: Session) -> Case:
     is: what the sources would show besides is not known."""
     if case.links is not None or case.plan is None or not case.plan.given or not _asks_for_links(session):
         return case
-    from rldoctor.link.validations import refused_by_tables
+    from rldoctor.link.validations import refused_by_tables, refused_in_checkout
 
-    found = refused_by_tables(case)
+    own = refused_in_checkout(case)
+    found = refused_by_tables(case) if own is None else [own]
     if not found:
         return case
     why = case.absent.get("links", "the sources of the packages are not at hand")

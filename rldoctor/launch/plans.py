@@ -179,7 +179,7 @@ class Options:
         except KeyError:
             return None
         others = {d.name: d.version for d in self.packages.distributions} if self.packages else {}
-        if (found is None or not found.location) and (checkout := self._checkout(owner)) is not None:
+        if (found is None or not found.location) and (checkout := self.checkout(owner)) is not None:
             return _whole(checkout.at(owner, group, others), table.at(found.version, group, others) if found else None)
         if found is not None and found.location and (found.editable or found.version not in table.versions):
             installed = _installed(found.editable or found.location).at(owner, group, others)
@@ -187,7 +187,7 @@ class Options:
                 return installed
         return table.at(found.version if found else None, group, others) if found else None
 
-    def _checkout(self, owner: str) -> InstalledOptions | None:
+    def checkout(self, owner: str) -> InstalledOptions | None:
         """The framework's own source, where the launch file lies in it."""
         return next((here for folder in self.folders if (here := _installed(str(folder))).has(owner)), None)
 

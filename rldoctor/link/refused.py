@@ -36,10 +36,15 @@ _DEEPEST = 16  # methods that call methods
 _PURE = frozenset(
     [
         *("isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super", "pprint", "vars"),
-        *("info", "warning", "warning_once", "debug", "error", "warn"),
+        *("info", "warning", "warning_once", "debug", "error", "warn", "log_hyperparams"),
         *("open_dict", "to_container", "select", "is_missing", "to_yaml", "is_config", "resolve"),
         *("get", "keys", "items", "values", "instantiate", "hierarchize"),
     ]
+)
+# What changes a list, a set or a dictionary in place.
+_CHANGING = frozenset(
+    ["append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"]
+    + ["add", "discard", "update", "setdefault", "popitem"]
 )
 _MOST_RESULTS = 100  # calls whose result is worked out for one launch, each by so many statements
 _STATEMENTS_OF_RESULT = 100
@@ -436,6 +441,7 @@ class _Follower(Fields):
                 self.attributes |= dict.fromkeys((part.attr, *ended), NOT_KNOWN)
             if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
                 self._changes(self.value(part.value, frame))
+                _lose_name(part.value, frame)
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, frame: Frame) -> None:
         self._effects(node.value, frame)
@@ -500,6 +506,8 @@ class _Follower(Fields):
                     self._pick_by_name(call, frame)
                 continue
             function = call.func
+            if isinstance(function, ast.Attribute) and function.attr in _CHANGING:
+                _lose_name(function.value, frame)
             passed = [self.value(a, frame) for a in (*call.args, *(k.value for k in call.keywords))]
             whole = self.order and Settings("") in passed
             if isinstance(function, ast.Attribute) and self.order:
@@ -669,6 +677,12 @@ class _Follower(Fields):
         names = [node.name for _, node in self.order]
         name = last_name(owner)
         return names[names.index(name) - 1] if name in names[1:] else None
+
+
+def _lose_name(node: ast.expr, frame: Frame) -> None:
+    """What a name stands for is changed in place: a collection with one more entry is not the one that was known."""
+    if isinstance(node, ast.Name) and isinstance(frame.names.get(node.id), Known):
+        frame.names[node.id] = NOT_KNOWN
 
 
 def _names_of(target: ast.expr) -> list[str]:

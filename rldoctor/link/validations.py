@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rldoctor.case import Case
@@ -14,6 +15,7 @@ from rldoctor.frameworks.layouts import classes_of
 from rldoctor.frameworks.record import Framework, Validation
 from rldoctor.launch.plans import Options
 from rldoctor.link.fields import typed
+from rldoctor.link.locate import SearchPath
 from rldoctor.link.problems import Refusal
 from rldoctor.link.refused import refusal, refusal_of_call, refusal_of_object
 from rldoctor.link.sources import Sources
@@ -94,6 +96,24 @@ def refused_by_tables(case: Case) -> list[dict[str, Any]]:
         if one.package == _ENGINE or not given.isdisjoint(refused.reads):  # no default alone is refused
             found[one.package] = unlinked(one.package, installed.version, refused)
     return list(found.values())
+
+
+def refused_in_checkout(case: Case) -> dict[str, Any] | None:
+    """What the framework refuses of the launch by its own source, where the launch file lies in a checkout of it and
+    nothing of it is installed; in the form of what linking shows of one framework. None where it certainly refuses
+    nothing, or lies elsewhere."""
+    plan = case.plan
+    if plan is None or not plan.file:
+        return None
+    owner = plan.group.partition(":")[0]
+    record = next((one for one in frameworks() if one.title == plan.framework and validates(one, case)), None)
+    checkout = Options(case, Path(plan.file).absolute().parent).checkout(owner) if record is not None else None
+    if record is None or checkout is None:
+        return None
+    found = refused_by(record, case, Sources(SearchPath(checkout.roots)))
+    installed = find(case.packages, owner) if case.packages is not None else None
+    version = installed.version if installed is not None else ""
+    return None if found is None else {**unlinked(owner, version, None), "refusal": found}
 
 
 def unlinked(package: str, version: str, refusal: Refusal | None) -> dict[str, Any]:

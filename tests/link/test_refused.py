@@ -229,6 +229,33 @@ def test_what_is_worked_out_to_be_well(site: Site, given: dict[str, Any]) -> Non
     assert refusal(Sources(SearchPath([site(WORKED_OUT)])), "swift.args", "Arguments", given) is None
 
 
+FILLED = """
+    from dataclasses import dataclass
+    @dataclass
+    class Arguments:
+        pairs: str = ""
+        every: int = 0
+        def __post_init__(self):
+            names = []
+            for name in list(self.pairs):
+                {filled}
+            if self.every > 0 and not names:
+                raise ValueError("nothing is configured")
+    """
+
+
+@pytest.mark.parametrize("filled", ["names.append(name)", "names += [name]", "names[0:] = [name]"])
+def test_a_collection_that_is_changed_in_place_is_not_known(site: Site, filled: str) -> None:
+    sources = Sources(SearchPath([site({"own/args.py": FILLED.format(filled=filled)})]))
+    assert refusal(sources, "own.args", "Arguments", {"pairs": "ab", "every": 5}) is None
+
+
+def test_a_collection_that_nothing_changes_stays_as_it_was_made(site: Site) -> None:
+    sources = Sources(SearchPath([site({"own/args.py": FILLED.format(filled="print(name)")})]))
+    found = refusal(sources, "own.args", "Arguments", {"pairs": "ab", "every": 5})
+    assert found is not None and found.message == "nothing is configured"
+
+
 def test_a_text_that_its_type_names() -> None:
     assert typed("cpo", "Literal['simpo', 'cpo']") == Known("cpo")
     assert typed("dpo", "Literal['simpo', 'cpo']") is NOT_KNOWN

@@ -16,7 +16,7 @@ from rldoctor.link.locate import SearchPath
 from rldoctor.link.problems import Refusal
 from rldoctor.link.refused import refusal_of_call
 from rldoctor.link.sources import Sources
-from rldoctor.link.validations import refused_by
+from rldoctor.link.validations import refused_by, refused_in_checkout
 
 Site = Callable[[dict[str, str]], Path]
 FILES = {
@@ -316,3 +316,36 @@ def test_another_command_has_another_class(site: Site, tmp_path: Path, file: str
     for plan in plans(tmp_path / file, case):
         found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([root])))
         assert (found is not None) is refused
+
+
+OPENRLHF = """\
+import argparse
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pretrain", type=str, default=None)
+    parser.add_argument("--vllm_num_engines", type=int, default=None)
+    parser.add_argument("--advantage_estimator", type=str, default="gae")
+    parser.add_argument("--n_samples_per_prompt", type=int, default=1)
+    args = parser.parse_args()
+    if args.advantage_estimator == "rloo":
+        assert args.n_samples_per_prompt > 2, "rloo needs three samples here"
+"""
+LAUNCH = "python3 -m openrlhf.cli.train_ppo_ray --pretrain ./m --vllm_num_engines 2 --advantage_estimator rloo"
+
+
+@pytest.mark.parametrize(("samples", "refused"), [(2, True), (4, False)])
+def test_a_launch_in_a_checkout_is_judged_by_its_source(tmp_path: Path, samples: int, refused: bool) -> None:
+    program = tmp_path / "openrlhf" / "cli" / "train_ppo_ray.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(OPENRLHF)
+    launch = tmp_path / "examples" / "run.sh"
+    launch.parent.mkdir()
+    launch.write_text(f"{LAUNCH} --n_samples_per_prompt {samples}\n")
+    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="openrlhf", version="0.9.0"),)))
+    (plan,) = plans(launch, case)
+    found = refused_in_checkout(replace(case, plan=plan))
+    assert (found is not None) is refused
+    if found is not None:
+        assert (found["name"], found["refusal"]["message"]) == ("openrlhf", "rloo needs three samples here")
+    program.unlink()  # elsewhere there is no source to judge it by
+    assert refused_in_checkout(replace(case, plan=plan)) is None
