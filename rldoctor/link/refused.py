@@ -43,8 +43,10 @@ _PURE = frozenset(
 )
 # What changes a list, a set or a dictionary in place.
 _CHANGING = frozenset(
-    ["append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"]
-    + ["add", "discard", "update", "setdefault", "popitem"]
+    [
+        *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"),
+        *("add", "discard", "update", "setdefault", "popitem"),
+    ]
 )
 _MOST_RESULTS = 100  # calls whose result is worked out for one launch, each by so many statements
 _STATEMENTS_OF_RESULT = 100
@@ -365,7 +367,7 @@ class _Follower(Fields):
         elif isinstance(node, ast.Assert):
             self._effects(node.test, frame)
             if truth(self.value(node.test, frame)) is False:
-                self._refuse("AssertionError", node.msg, node, frame, (*frame.tests, node.test))
+                self._refuse("AssertionError", node.msg, node, frame, (*frame.tests, ast.UnaryOp(ast.Not(), node.test)))
         elif isinstance(node, ast.Return):
             self._effects(node.value, frame)
             if frame.certain:
