@@ -110,7 +110,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
     (
         Why.START,
         (
-            r"(?:unexpected admission|prolog(?: launch)?|launch|creating container) (?:error|fail\w*)",
+            r"(?:unexpected admission|prolog(?: launch)?|launch|creating container|volume) (?:error|fail\w*)",
             *("failed to start", "too many failed attempts"),
         ),
     ),
@@ -211,7 +211,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
             r"connection (?:to \S+ )?(?:closed by (?:the )?(?:remote|peer)|reset|lost)",
             *(r"lost (?:\w+ )?of its", r"system (?:is going down|will|is \w+ing down)"),
             *("(?:disconnected|lost|gone) from (?:the )?(?:master|server|controller|cluster)", "went not ready"),
-            r"agent \S+-\S+ (?:disconnected|lost)",
+            *(r"agent \S+-\S+ (?:disconnected|lost)", "agent (?:closed|died)", rf"missing from (?:\w+ )?{MACHINES}"),
             "stopped (?:answering|sending|responding)",
         ),
     ),
@@ -220,6 +220,8 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
         Why.AGAIN,
         (
             r"max(?:imum)? (?:number of )?(?:[\w-]+ )?(?:restarts?|retries)",
+            "(?:exceeded|exhausted) (?:the |its |all )?(?:allowed )?(?:attempts|retries)",
+            "no (?:more )?(?:attempts|retries|restarts) left",
             "(?:backoff|retry|restart|requeuing) limit",
             "(?:retry|recovery) budget",
         ),
@@ -227,8 +229,9 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
     (
         Why.FAILED,
         (
-            r"(?:\A)(?:(?:mpi|py|torch|tf|ray|train|jax) )*(?:job |task |pod )?failed\Z",
+            r"\A(?:\w+ ){0,4}(?:failed|failure)\Z",
             r"(?:exited|terminated) with (?:an? )?(?:error|(?:exit )?code [1-9])",
+            "non-?zero (?:exit|return|status)",
             "essential container in task exited",
         ),
     ),

@@ -20,10 +20,11 @@ _JOBS = (
         "pod(?: ?group)?",
         "namespace",
         "work ?load",
-        "allocation",
+        "alloc(?:ation)?",
         "reservation",
         "notebook",
         "studio",
+        "workflow",
         "work ?space",
     ),
     *("run ?time", "kernel", "cluster", "experiment", "app", "runner", "container"),
@@ -33,7 +34,7 @@ _OWN = (
     *("replica", "trial"),
 )
 # What a run has and starts itself, too: where nothing says why, only its number tells it from others'.
-_EITHER = ("run ?time", "kernel", "cluster", "app", "runner", "container")
+_EITHER = ("run ?time", "kernel", "cluster", "app", "runner", "container", "reservation")
 _OTHERS = ("account", "provider", "broker", "daemon", "resources", "queued resource", r"[\w@-]{1,60}\.service")
 _ENDED = (
     *("killed", "terminated", "s?cancell?ed", "stopped", "aborted", "shut ?down", "torn down", "taken down"),
@@ -57,7 +58,8 @@ _ENDING = (
     *("panic(?:ked)?", "insufficient", "no longer", "warning received", "reclamation notice"),
 )
 _ADJECTIVE = (
-    r"(?:(?:training|trainer|train|batch|ray|mpi|slurm|custom|spot|py ?torch|compute|gpu|remote|worker|head|service) )?"
+    r"(?:(?:training|trainer|train|batch|ray|mpi|slurm|custom|spot|py ?torch|compute|gpu|remote|worker|head|service"
+    r"|task|pipeline) )?"
 )
 _JOB = rf"(?:{'|'.join((*_JOBS, MACHINES))})"
 _OF_OTHERS = rf"(?:{'|'.join((*(job for job in _JOBS if job not in _EITHER), MACHINES))})"
@@ -83,7 +85,7 @@ _SOMEBODY = _words(*SOMEBODY)
 # A noun that a line begins with is a title: "preemption-safe checkpoints"; what somebody does is done to a thing, which
 # is named behind it: "removing network".
 _LEADS = re.compile(
-    r"^(?!(?:\S+: )?(?:\w+[ts]ion\b|(?!shutting|powering)\w+ing (?!because|due|after|for|on)))"
+    r"^(?!(?:\S+: )?(?:\w+[ts]ion\b|(?!shutting|powering)\w+ing (?!(?:[^.]{1,60} )?(?:because|due)\b|after|for|on)))"
     r"(?:\S+: |\[\w+\] )?\W{0,3}(?:\S*\d\S* (?:has |was |is |had )?)?"
     rf"(?:{'|'.join((*_ENDED, *_ENDING))})(?!\w)"
 )
@@ -103,7 +105,8 @@ _PLAIN = re.compile(
     rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_OF_OTHERS}(?:{_NAME})?|run|train(?:er|ing)|process|python|main) )?(?:has )?"
     r"received (?:a )?(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
-    rf"|{_OF_OTHERS} sent signal sig"
+    rf"|{_OF_OTHERS} sent signal sig|^(?:aborted|cancell?ed|killed|stopped|terminated) by (?!signal)\S+(?: \S+)?$"
+    rf"|\b(?:has|have) (?:{'|'.join(_ENDED)}) (?:(?:the|your|this) )?{_ADJECTIVE}{_OF_OTHERS}\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"
 )
@@ -134,8 +137,8 @@ _OF_THE_RUN = re.compile(
 # Lines in which a subject and a verb tell of no end.
 _OTHERWISE = re.compile(
     # Advice, a policy, what may come, who asks.
-    r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|false|simulat\w+|echo"
-    r"|never(?! started))(?![\w-])"
+    r"(?<![\w-])(?:if|when|whenever|unless|until|in case|may|might|would|should|(?:you|users?|it|they) can"
+    r"|false|simulat\w+|echo|never(?! started))(?![\w-])"
     r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$"
     r"|^\s*\"?\w+\"?\s*[:=]\s*[\d.]+,?$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
@@ -174,6 +177,12 @@ _DENIED = re.compile(
     rf"|\bno (?:\w+ )?(?:{_JOB}|oom|errors?|xids?|process(?:es)?|limit|time ?-?out)\b|\b(?:nobody|no one)\b"
 )
 _LONGEST = 600
+# A field of a record that is a sentence: ``Desired Description = alloc is lost since its node is down``.
+_FIELD = re.compile(
+    r"^\s*(?:- )?[\"']?(?:\w+[ _-]){0,2}(?:description|message|reason|details?|comment|cause|note|info)[\"']?\s*[:=]\s+"
+    r"[\"']?(?=\w+ )",
+    re.IGNORECASE,
+)
 # A sentence of its own speaks of something else, unless it gives the reason.
 _SENTENCE = re.compile(r"(?<=[.!])\s+(?!(?:reason|cause|because|due|it|its|this|that|the (?:reason|cause))\b)")
 # What merely ended tells its figures, too: they are no reasons.
@@ -189,7 +198,7 @@ def is_of_a_tool(line: str) -> bool:
 @lru_cache(maxsize=256)
 def ended(line: str) -> Why | None:
     """Why, as a line that others wrote tells, a run was ended; None where it tells of no end."""
-    said = unsigned(line[:_LONGEST])
+    said = _FIELD.sub("", unsigned(line[:_LONGEST]))
     if any(other.search(said) for other in (_OTHERWISE, _OF_A_TOOL, _OF_THE_RUN)):
         return None
     words = spelled(said).strip()
@@ -201,7 +210,9 @@ def ended(line: str) -> Why | None:
         words = sentence[1]
     if _DENIED.search(words):
         return None
-    return next((why for part in _SENTENCE.split(words) if (why := _ended(part, begun)) is not None), None)
+    told = next((why for part in _SENTENCE.split(words) if (why := _ended(part, begun)) is not None), None)
+    # What had failed is ended by whoever runs it, too.
+    return Why.FAILED if told is Why.ASKED and cause(words) is Why.FAILED else told
 
 
 def _ended(words: str, begun: bool) -> Why | None:

@@ -23,7 +23,7 @@ FORMS = (
     *("reason: ", "Reason: ", 'reason":', "Reason'", 'Reason"', "reason=", "Reason=", "Error Code", "errorCode"),
     *("error_code", "JobState", "job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: "),
     *("Normal  ", "Warning  ", "Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed ("),
-    *('"EventType"', " (ip: ", "_reason", "statusReason", "stoppedReason"),
+    *('"EventType"', " (ip: ", "_reason", "statusReason", "stoppedReason", "Status.", "Finished: "),
 )
 
 
@@ -45,6 +45,10 @@ _STATE = re.compile(
     r"\b(?i:job[ _]?(?:state|status))[\"']?\s{0,20}[:=]\s{0,40}[\"']?(?:JOB_STATE_)?(?P<state>[A-Z]{6,20})\b"
     r"|\bJOB_STATE_(?P<state_2>[A-Z_]{6,40})\b"
     r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
+    # A member of an enumeration, as Python prints it.
+    r"|<\w*(?:Status|State)\.(?P<state_9>[A-Z_]{6,40}): "
+    # A build of Jenkins.
+    r"|^Finished: (?P<state_10>ABORTED|FAILURE)$"
     # Slurm's letters.
     r"|\bJob_id=.{1,200}, (?P<state_4>[A-Z_]{6,20})(?:,|$)"
     # A line of a record whose values stand in one column. What has one space there may be anything's state.
@@ -69,7 +73,7 @@ _ROW = re.compile(
 # A reason of other words is somebody else's: RewardTimeout.
 _WORDS = re.compile(
     r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
-    r"|mpi|py|torch|tf|ray|train|jax|check|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
+    r"|mpi|py|torch|tf|ray|train|jax|step|app|pipeline|check|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
     r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
     r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready|never"
     r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
@@ -82,6 +86,11 @@ _WORDS = re.compile(
 # A pod's record gives this for a reason whatever it was evicted for: that stands in its message.
 _BARE, _MESSAGE = re.compile(r"\b[Rr]eason[\"']?:\s*[\"']?Evicted\b"), re.compile(r"\s*[\"']?[Mm]essage[\"']?:\s")
 _BARE_EVENT = re.compile(r"^\s*Warning\s+Evicted\s")
+# The message of a record that says beside it that the job failed: of what, the record is about.
+_SAID = re.compile(r"^\s*(?:- )?[\"']?message[\"']?:\s+[\"']?(?P<said>\S[^\n]{2,300}?)[\"',]*$", re.IGNORECASE)
+_FAILED = re.compile(
+    r"^\s*(?:- )?[\"']?(?:phase|status|state)[\"']?:\s+[\"']?(?:Failed|FAILED|Error)[\"',]*$", re.IGNORECASE
+)
 # What a scheduler says of a job that it had taken off its machine for a while.
 _WENT_ON = re.compile(r"\b[Jj]ob (?:was |has been |is )?(?:reconnected|unsuspended|resumed|released|recovered)\b")
 # What a record holds of a job that came to its end.
@@ -130,6 +139,14 @@ def alone(event: LogEvent) -> bool:
     return not any(_named(line) - {Why.FAILED} for line in (*event.before, *event.after))
 
 
+def _in_a_failed_record(event: LogEvent) -> Why | None:
+    """Why, as the line says, the job failed whose record it is in; None where it is no such line."""
+    said = _SAID.match(event.line)
+    if said is None or not any(map(_FAILED.match, (*event.before[-3:], *event.after[:3]))):
+        return None
+    return cause(spelled(said["said"])) or Why.FAILED
+
+
 def ended_well(event: LogEvent) -> bool:
     """Whether what a record of a job says beside the line is that it succeeded: ECS gives a reason for that, too."""
     record = "\n".join((*event.before[-5:], event.line, *event.after[:5]))
@@ -141,7 +158,9 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
 
     def condition(case: Case, event: LogEvent) -> bool:
         named = _named(event.line) if not is_of_a_tool(event.line) else frozenset()
-        told = why in named or (event.outside and not named and ended(event.line) is why)
+        told = why in named
+        if event.outside and not named:
+            told = (_in_a_failed_record(event) or ended(event.line)) is why
         # What a launcher tells of its child is an end of its own; a limit of memory may stand beside it.
         if (
             event.outside

@@ -27,9 +27,11 @@ _NAMED_LAST = re.compile(rf"{_NAMED.pattern}|^Exception$")
 # which none shows that work goes on.
 _FRAMES = 3
 _BEHIND = 20
-# An exception within a sentence: behind a blank or a mark, with words of its own. A text of a person has few lines.
+# An exception within a sentence: behind a blank or a mark, with words of its own. A text of a person has few lines, and
+# one that explains what an exception means tells of none; Java's are those of who runs the job.
 _TOLD = re.compile(
-    r"(?:^|[\s`(|:,\uff1a\uff0c])(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
+    r"(?:^|[\s`(|:,\uff1a\uff0c])(?!(?:java|javax|hudson|jenkins|org|com)\.)(?!.{0,300}` (?:is|are|means|comes)\b)"
+    r"(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
 )
 # The interpreter's own words are known without their type, as a line of their own or behind a colon; what was mended is
 # told so, too.

@@ -193,7 +193,11 @@ DEATHS: tuple[Death, ...] = (
       for name, number in SIGNALS.items() for word in ("signal", "SIGNAL", "signal:")),
     *(_death(field, _FIELD, EXIT_CODE, True, any_child=True) for field in _FIELDS),
     _death("entrypoint command failed with exit code ",
-           r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
+           r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True,
+           any_child=True),
+    _death("exited with exit code ", r"(?:.{0,80}[:\s])?(?:[Jj]ob|[Ee]ntry ?point|[Rr]un) exited with exit code "
+           r"(?P<code>[1-9]\d{0,8})\b", EXIT_CODE, True, any_child=True),
+    _death("script returned exit code ", r"script returned exit code (?P<code>[1-9]\d{0,2})$", EXIT_CODE, True),
     _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", EXIT_CODE, True),
     _death(" with a non-zero status of ", r".{0,80}The replica (?P<node>[\w-]+) (?:ran out-of-memory and )?exited "
            r"with a non-zero status of (?P<code>[1-9]\d{0,8})", EXIT_CODE, True),

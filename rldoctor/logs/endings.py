@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rldoctor.expressions import expression
+from rldoctor.logs.job_records import recorded
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
 from rldoctor.logs.places import node_and_attempt, told_of
@@ -25,6 +26,7 @@ _FAILURE = expression(
     r"\bexit(?:ed)? (?:with )?(?:code|status)[: ]+-?[1-9]\d*(?![\d:]))"
 )
 _WHOLE = expression(r"\S")
+_ENDED = expression(rf"{_FAILURE.pattern}|\b(?:died|lost|offline|gone|down)\b")
 _HARMLESS = expression(
     r"Warning:|^\s*(?:wandb|swanlab):|Exception ignored in|resource_tracker|\[shutdown\]|"
     r"\b(?:0|no) (?:errors?|failed)\b"
@@ -33,6 +35,8 @@ _QUIET = ("DEBUG", "INFO", "WARNING")
 # multiprocessing/resource_tracker.py, over a line with the code that warns.
 _WITHOUT_A_WORD = "resource_tracker: There appear to be "
 _LAST_WORDS = 2
+# Lines around the one that tells of an end which speak of the same.
+_BESIDE = 6
 _MOST_SUSPECTS = 3
 # Records of a logger, or lines with a process, from which on a text is taken for a log.
 _RECORDS = 3
@@ -75,8 +79,9 @@ def ended(
     told_node, told_attempt = told_of(one.text if isinstance(one, Evidence) else one.line for one in said)
     # A node's own daemon need not name the node.
     told_node = told_node or next((one.origin.node for one in said if isinstance(one, LogEvent)), None)
-    attempt = told_attempt if attempt is None else attempt
-    incident = replace(incident, step=step, node=node or told_node, attempt=attempt)
+    held_node, held_attempt = _held_beside(pieces, said)
+    attempt = next((one for one in (attempt, told_attempt, held_attempt) if one is not None), None)
+    incident = replace(incident, step=step, node=node or told_node or held_node, attempt=attempt)
     if incident.kind == "crashed":
         if not by_launcher or incident.first_rank is not None:
             return incident
@@ -129,6 +134,23 @@ def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterato
             yield from item.finding.evidence
         elif item.event.exception is None:
             yield item.event
+
+
+def _held_beside(pieces: Sequence[Slice], said: Sequence[Evidence | LogEvent]) -> tuple[str | None, int | None]:
+    """The node and the attempt that what stands behind the run's last sign of life tells besides: in the lines around
+    the one that ``said`` what ended it, and in records of the job."""
+    if not said:
+        return None, None
+    first = said[0]
+    source, at = first.source, (first.line if isinstance(first, Evidence) else first.number) or 0
+    lines = [
+        (number, line.text)
+        for piece, number, line in _lines(pieces)
+        if piece.record.name == source and number > piece.record.last_sign
+    ]
+    near = (text for number, text in lines if abs(number - at) <= _BESIDE and _ENDED.search(text[:400]))
+    told, held = told_of(near), recorded(lines, at)
+    return held[0] or told[0], told[1] if held[1] is None else held[1]
 
 
 def _process(event: LogEvent) -> str | None:

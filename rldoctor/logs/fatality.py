@@ -26,6 +26,9 @@ _IGNORED = expression(r"Exception ignored in|--- Logging error ---|Error in (?:a
 # Written by the hooks that run when nobody caught the exception.
 _UNCAUGHT = expression(r"Exception in thread |Process \S+:$|Uncaught exception|Error executing job with overrides")
 _BOOTSTRAP = expression(r"^(?:_bootstrap|_bootstrap_inner|spawn_main|_wrap|_run_code)$")
+# What is typed at a prompt, and the prompts.
+_TYPED = expression(r"<(?:stdin|python-input-\d+)>$")
+_PROMPTS = (">>> ", "... ")
 # So many lines are no accident.
 SEVERAL = 3
 # So often a process reports the same failure only where it lives on.
@@ -195,7 +198,11 @@ def _went_on(failure: Failure) -> bool:
     is none of these."""
     after = failure.after
     raw = failure.raw
+    if isinstance(raw, RawDeath) and raw.any_child and _steps_behind(failure) >= SEVERAL:
+        return True
     if isinstance(raw, RawException):
+        if _of_a_prompt(failure):
+            return True
         if raw.quoted:
             alive = after.moved + after.informed + after.repeated + after.ordinary > 0
             return alive or _reported_again(failure) or _steps_behind(failure) >= SEVERAL
@@ -208,6 +215,13 @@ def _went_on(failure: Failure) -> bool:
                 return True
             return raw.native is None and _steps_behind(failure) >= SEVERAL
     return after.moved >= 2
+
+
+def _of_a_prompt(failure: Failure) -> bool:
+    """Whether it was raised at Python's prompt, which came again."""
+    frames, tail = failure.exception.frames, failure.slice.record.tail
+    typed = bool(frames) and _TYPED.match(frames[0].file) is not None
+    return typed and any(number > failure.last and line.text.startswith(_PROMPTS) for number, line in tail)
 
 
 def _of_a_shutdown(failure: Failure) -> bool:

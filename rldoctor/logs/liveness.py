@@ -19,12 +19,14 @@ _PROGRESS = re.compile(
     r"(?!: 0\.0 tokens/s, (?:Avg generation throughput: 0\.0 tokens/s, )?Running: [1-9])"
     r"|^Step \d{1,9} \| "
     r"|\"(?:GET|POST|PUT) /[^\"\s]{0,200} HTTP/[\d.]+\" 2\d\d\b"
-    r"|(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)"
 )
+_SAVED = re.compile(r"(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint|to)\b|\bcheckpoint saved\b)")
 # The last words of trainers, and of transformers' under many of them.
 _LAST_WORDS = re.compile(
     r"'train_runtime'|\"train_runtime\"|Training completed\. Do not forget to share your model"
     r"|Final validation metrics:|End time of running main: |Max number of (?:steps|epochs) has been reached"
+    # pytest's summary of tests that passed.
+    r"|^={3,} (?!.*\b(?:failed|errors?)\b).*\b\d+ passed\b.* in [\d.:]+"
 )
 # What a script prints when it came to its end as planned, and what launchers say of one that did.
 _DONE = re.compile(
@@ -76,12 +78,14 @@ def is_done(line: Line) -> bool:
     return is_last_word(line) or _DONE.search(line.text[:_LOOKED_AT]) is not None
 
 
-def is_progress(line: Line) -> bool:
-    """Whether the line says that work went on: a step, an answered request, a trainer's last words."""
+def is_progress(line: Line, ended: bool = False) -> bool:
+    """Whether the line says that work went on: a step, an answered request, a trainer's last words; a save only where
+    it had not ``ended``, for it saves what it has trained as well."""
     if line.level in _COMPLAINTS or _SCHEDULER.match(line.text):
         return False
     said = line.text[:_LOOKED_AT]
-    return (_PROGRESS.search(said) is not None and _TOLD.search(said) is None) or is_last_word(line)
+    moved = _PROGRESS.search(said) is not None or (not ended and _SAVED.search(said) is not None)
+    return (moved and _TOLD.search(said) is None) or is_last_word(line)
 
 
 def is_ordinary(line: Line) -> bool:

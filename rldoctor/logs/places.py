@@ -101,6 +101,7 @@ PLACES: tuple[Reveal, ...] = (
     _attempt("Restarts:  ", r"^\s*Restarts: +(\d{1,6})$"),
     _attempt(" Restarts=", r"\bRequeue=\d Restarts=(\d{1,6})\b"),
     _attempt("Retry Count:", r"^\s*Retry Count: +(\d{1,6})$"),
+    _attempt("Exceeded allowed attempts ", r"\bExceeded allowed attempts (\d{1,6}) in interval "),
     _attempt("restarting: ", r"\brestarting: (\d{1,6})/\d{1,6}$"),
     _run("AWS_BATCH_JOB_ATTEMPT=", r"\bAWS_BATCH_JOB_ATTEMPT=([1-9]\d{0,5})\b"),
     # OpenPBS and HTCondor.
@@ -110,7 +111,7 @@ PLACES: tuple[Reveal, ...] = (
     _attempt(" attempts left; will restart", r"Worker group \w+\. (\d{1,6}/\d{1,6}) attempts left; will restart"),
 )
 # What stands for a node's name: a word with letters and digits, or of several parts.
-_NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
+NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
 _OF_A_MACHINE = (
     r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
 )
@@ -122,23 +123,29 @@ _NODES = tuple(
     for pattern in (
         r"^\w{3} +\d+ [\d:]{8} (?P<node>[\w.-]{2,250}) [\w.-]+(?:\[\d+\])?: ",
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
-        rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{_NAME}(?![\w.-]| (?:phase|message)\b)",
-        rf"(?i:\bresources?[\"']?:\s?\[[\"']){_NAME}",
-        rf"(?i:\bip)(?:[:=] ?){_NAME}",
-        rf"\bslot\w*@{_NAME}",
+        rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
+        rf"(?i:\bresources?[\"']?:\s?\[[\"']){NAME}",
+        rf"(?i:\bip)(?:[:=] ?){NAME}",
+        rf"\bslot\w*@{NAME}",
         # Grid Engine's daemons.
-        rf"^[\d/]{{8,10}} [\d:]{{8}}\|[ \w]{{1,20}}\|{_NAME}\|[CEWNI]\|",
-        rf"\bqueue \W?[\w.-]+@{_NAME}",
-        rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{_NAME}",
-        rf"\b[Cc]onnection to {_NAME} closed\b",
-        rf"^\S{{1,80}}@\S{{1,80}}: {_NAME}: ",
-        rf"\b[Nn]ode is not ready: {_NAME}",
-        rf"(?i:\b(?:contact|connection|communication|heartbeat) (?:with|to|from) ){_NAME}",
-        rf"^(?:\[\w+\] )?{_NAME}:? (?:has |was |is |had )?(?:lost|went|crashed|rebooted|died|shut(?:ting)? down)\b",
-        rf"{_NAME} \(rank \d+\)",
-        rf"(?i:\bon {_NO_NODE}){_NAME}(?![\w.-])",
+        rf"^[\d/]{{8,10}} [\d:]{{8}}\|[ \w]{{1,20}}\|{NAME}\|[CEWNI]\|",
+        rf"\bqueue \W?[\w.-]+@{NAME}",
+        rf"^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+\d+(?: \(\S+ ago\))?\s+\w+\s+[\d.]+\s+{NAME}",
+        rf"\b[Cc]onnection to {NAME} closed\b",
+        rf"^\S{{1,80}}@\S{{1,80}}: {NAME}: ",
+        rf"\b[Nn]ode is not ready: {NAME}",
+        rf"(?i:\b(?:contact|connection|communication|heartbeat) (?:with|to|from) ){NAME}",
+        rf"^(?:\[\w+\] )?{NAME}:? (?:has |was |is |had )?(?:lost|went|crashed|rebooted|died|shut(?:ting)? down)\b",
+        rf"{NAME} \(rank \d+\)",
+        # PALS, Jenkins.
+        rf"^{NAME}: rank \d+ (?:died|exited)",
+        rf"\b[Cc](?:annot|ould not) (?:contact|connect to) {NAME}(?::|$| )",
+        rf"^{NAME} was (?:marked|taken) offline\b",
+        rf"(?i:\bon {_NO_NODE}){NAME}(?![\w.-])",
     )
 )
+# Who only tells of others: "the node 'a' has observed that the node(s) 'b' have been removed".
+_TELLS = expression(r"^.{0,200}? (?:has |have )?(?:observed|noticed|detected|found|reported) that ")
 # torchrun's agents are called after their host, a process and a number.
 _HOST_OF_AN_AGENT = expression(r"_\d{1,9}_\d{1,4}$")
 _ATTEMPT = expression(
@@ -179,7 +186,7 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
 
 def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """The node and the attempt that lines name which tell of an end."""
-    texts = [line[:1000] for line in lines]
+    texts = [_TELLS.sub("", line[:1000]) for line in lines]
     nodes = (found["node"] for text in texts for pattern in _NODES if (found := pattern.search(text)) is not None)
     attempts = (int(found[1] or found[2]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
     return _HOST_OF_AN_AGENT.sub("", next(nodes, "")) or None, next(attempts, None)

@@ -140,7 +140,7 @@ class Region:
         if is_last_word(line):
             self.record.last_word = number
         bar = bar_position(line)
-        if is_progress(line) or (bar is not None and bar != self._bar):
+        if is_progress(line, ended=self.record.last_word > 0) or (bar is not None and bar != self._bar):
             self.record.alive = number
         self._bar = bar if bar is not None else self._bar
         self.record.tail.append((number, line))

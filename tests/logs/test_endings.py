@@ -474,6 +474,55 @@ ENDED_AT = {
         "nid3",
         None,
     ),
+    # Records of a job hold both in fields and in columns, and lines beside the end tell of it.
+    "Nomad": (
+        "Node Name              = nomad-7\nTotal Restarts = 2\nRecent Events:\n"
+        '2026-11-18T10:22:11Z  Terminated  Exit Code: 137, Exit Message: "OOM Killed"',
+        "nomad-7",
+        2,
+    ),
+    "a job's account": (
+        "JobID           JobName      State ExitCode        NodeList\n"
+        "------------ ---------- ---------- -------- ---------------\n"
+        "55102          grpo_qwe OUT_OF_ME+    0:125        gpu-b-04\n"
+        "55102.batch       batch OUT_OF_ME+    0:125        gpu-b-04",
+        "gpu-b-04",
+        None,
+    ),
+    "an account with bars": (
+        "JobID|State|ExitCode|NodeList\n55102|NODE_FAIL|0:0|gpu-b-04",
+        "gpu-b-04",
+        None,
+    ),
+    "recoveries": (
+        "I 10-06 14:22:49 controller.py:545] Cluster is preempted or failed (status: STOPPED). Recovering...\n"
+        "ID  TASK  NAME  #RECOVERIES  STATUS\n12  -     grpo  1            RECOVERING",
+        None,
+        1,
+    ),
+    "nodes that are counted": (
+        "JobID    NAME   NODES  STATE\n=>> PBS: job killed: walltime 3630 exceeded limit 3600",
+        None,
+        None,
+    ),
+    "a trial": (
+        "[12.4] || ERROR: task container failed with non-zero exit code: 137 (agent: gpu-agent-4)\n"
+        "<error>  || Trial 12 was terminated: allocation failed: container failed with non-zero exit code: 137 (exit "
+        "code 137)\n|| Trial failed (restart 3/5)",
+        "gpu-agent-4",
+        3,
+    ),
+    "PALS": (
+        "=>> PBS: job killed: walltime 21613 exceeded limit 21600\nx3005c0.cl: rank 3 died from signal 15",
+        "x3005c0.cl",
+        None,
+    ),
+    "who only tells of another": (
+        "The node 'gn30_300_0' has observed that the node(s) 'gn31_881_0' have been removed from the rendezvous '77' "
+        "since they had no heartbeat.",
+        "gn31",
+        None,
+    ),
     "LSF": (
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\nJob was executed on host(s) <64*h12>, in queue",
         "h12",
@@ -802,3 +851,41 @@ def test_a_crash_while_the_last_checkpoint_is_saved() -> None:
     saving = DUMP.format(frame='File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 9 in save')
     assert incident(BEGUN + LAST + saving).kind == "crashed"
     assert incident(BEGUN + LAST + "Segmentation fault (core dumped)\nDONE\n").kind == "crashed"
+
+
+def test_what_a_finished_run_saves_is_no_sign_that_it_goes_on() -> None:
+    cancelled = "slurmstepd: error: *** STEP 8.1 ON g12 CANCELLED AT 2026-10-06T14:22:49 ***\n"
+    assert codes(f"{BEGUN}{LAST}Saved model to /ckpt/final\n{cancelled}") == []
+    assert codes(f"{BEGUN}Saved model to /ckpt/step-40\n{cancelled}") == ["RLD603"]
+
+
+def test_a_job_beside_the_run_fails_and_the_run_goes_on() -> None:
+    failed = "eval job 12 failed: Job entrypoint command failed with exit code 1\n"
+    on = "".join(f"{{'loss': 0.01, 'grad_norm': 1.{i}, 'reward': 0.{i}}}\n" for i in range(4))
+    assert codes(f"{BEGUN}{failed}{on}") == []
+    assert codes(f"{BEGUN}{failed}") == ["RLD901"]
+
+
+TYPED = """>>> assert 1 == 2
+Traceback (most recent call last):
+  File "<stdin>", line 1, in <module>
+AssertionError
+"""
+
+
+def test_what_is_typed_at_a_prompt_ends_nothing() -> None:
+    assert codes(f"{TYPED}>>> import torch\n>>> exit()\n") == []
+    assert incident(TYPED.removeprefix(">>> assert 1 == 2\n")).kind == "crashed"
+
+
+def test_tests_that_pass_log_what_they_expect() -> None:
+    logged = REWARD_RAISES.replace("in <module>", "in case").replace("    trainer.train()\n", "    call()\n")
+    session = f"===== test session starts =====\nERROR    reward:reward.py:12 could not parse\n{logged}"
+    assert codes(f"{session}===== 3 passed in 0.12s =====\n") == []
+    assert codes(f"{session}===== 1 failed, 2 passed in 0.12s =====\n") == ["RLD902"]
+
+
+def test_what_an_exception_means_is_no_exception() -> None:
+    explained = "`RuntimeError: Already borrowed` is raised by fast tokenizers that two threads use.\n"
+    assert codes(explained) == []
+    assert codes("It stops with `RuntimeError: Already borrowed` in step 3.\n") != []

@@ -51,6 +51,13 @@ from rldoctor_checks.observed.outside import ended
         ("job 71 received SIGTERM from slurmd", Why.ASKED),
         ("received spot interruption warning node=n-7 time-until-interruption=2m", Why.PREEMPTED),
         ("Nov 20 21:14:02 n7 nhc[9]: job 8 killed, mlx5_0: link down", Why.MACHINE),
+        ("ada has deleted job 40290", Why.ASKED),
+        ("Aborted by Ada Lovelace", Why.ASKED),
+        ("Cancelling nested steps due to timeout", Why.TIME),
+        ("Desired Description    = alloc is lost since its node is down", Why.MACHINE),
+        ("PipelineRun grpo-8x was cancelled", Why.ASKED),
+        # What had failed is ended by whoever runs it, too.
+        ("a non-zero exit code. Per user-direction, the job has been aborted.", Why.FAILED),
         # A cloud's journal says in its last column what happened.
         ("operation-17 compute.instances.preempted  zones/a/a3-2  DONE  Instance was preempted.", Why.PREEMPTED),
     ],
@@ -138,6 +145,10 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "was my job preempted because the node failed?",
         "trap 'echo job was preempted' USR1",
         '"OOMKilled": false,',
+        "Reservation cancelled successfully!",
+        "You can cancel the reservation at any time.",
+        "Description    = keeps the nodes of the job warm",
+        "Killed by signal 15.",
         # Inventories.
         "   90113 gpu sft PD 0:00 (ReqNodeNotAvail, UnavailableNodes:cn-0417)",
         "gpu-07     drained   GPU 3 failed its health check",

@@ -5,7 +5,9 @@ numbers and names are filled in. What stands under ``none`` ends nothing. Slurm:
 src/api/step_launch.c, src/slurmd/slurmstepd; HTCondor: condor_event.cpp and its hold reasons; OpenPBS: resmom and
 svr_messages.c; LSF: its table of termination reasons; Kubernetes: kubelet, controllers, autoscaler; Kueue, JobSet,
 Volcano, KubeRay; Ray: raylet, autoscaler, jobs, Train; torch/distributed/elastic; dstack: JobTerminationReason; the
-agents of ECS and Batch; SkyPilot's controller; Flux: job-exec."""
+agents of ECS and Batch; SkyPilot's controller; Flux: job-exec; slurmctld: job_mgr.c; Nomad: its task events and the
+reasons of its allocations; Tekton: the reasons of TaskRun and PipelineRun, pkg/pod/status.go; Argo Workflows:
+workflow/controller/operator.go; Determined: resources.go, agent.go; Jenkins: workflow-durable-task-step."""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ SAID = {
     "image": "image",
     "start": "could not|cannot|environment|not accessible|on hold",
     "again": "each time|as often|again",
-    "failed": "failed|task|each time",
+    "failed": "failed|task|each time|exit code",
     "requeue": "queue",
     "disk": "(?i:disk)|space|volume",
     "killed": "SIGKILL|137",

@@ -109,3 +109,18 @@ check.signature(
     silent=True,
     url="https://docs.github.com/en/actions/how-tos/manage-runners/self-hosted-runners/monitor-and-troubleshoot",
 )
+# Jenkins' pipelines, of the agent that a build runs on: workflow-durable-task-step.
+check.signature(
+    "Cannot contact ",
+    " was marked offline: ",
+    "went offline during the build",
+    "; cancelling node body",
+    pattern=r"^(?:Cannot contact (?P<node>[\w.-]{1,200}): |(?P<node_2>[\w.-]{1,200}) was marked offline: "
+    r"|(?:Agent|Slave) went offline during the build"
+    r"|Agent (?P<node_3>[\w.-]{1,200}) was deleted; cancelling node body)",
+    when=cut_short,
+    says="the CI job lost the machine[[ {node}]] that it ran on",
+    fixes=(Fix(title="see what ails that agent: its machine, its process, its network"), RESUME),
+    silent=True,
+    url="https://www.jenkins.io/doc/book/using/using-agents/",
+)

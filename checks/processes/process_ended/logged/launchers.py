@@ -1,4 +1,4 @@
-"""The words of mpirun, of Kubeflow's operators and of torch for a node, a replica or a worker that is gone (RLD603)."""
+"""The words of mpirun, Kubeflow, Nomad and torch for a node, a replica or a worker that is gone (RLD603)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ check.signature(
     role=Role.CASCADE,
     silent=True,
     url="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/",
+)
+# client/allocrunner/taskrunner/restarts/restarts.go
+check.signature(
+    "Exceeded allowed attempts ",
+    pattern=r"Exceeded allowed attempts (?P<most>\d+) in interval \S+ and mode is \\?\"fail\\?\"",
+    when=unfinished,
+    says="Nomad started the task again as often as it may ({most}), and it failed each time",
+    fixes=(Fix(title="read what the task wrote before", commands=("nomad alloc logs -stderr ALLOCATION",)),),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://developer.hashicorp.com/nomad/docs/job-specification/restart",
 )
 # torch/distributed/elastic/agent/server/local_elastic_agent.py: it warns first, and gives the job up then.
 check.signature(
