@@ -80,7 +80,8 @@ _LONGEST = (
 SOMEBODY = (
     r"externally (?:set|killed|terminated|marked)",
     r"by (?:the |a |an )?(?:\w+ )?(?:user|admin\w*|operator|owner|root)",
-    *(r"user (?:abort|stop|cancel|interrupt)\w*", r"(?:on|at) (?:\w+ )?request", "by hand", "manually"),
+    *(r"user (?:abort|stop|cancel|interrupt|terminat|request)\w*", r"(?:on|at) (?:\w+ )?request", "by hand"),
+    "manually",
     r"i (?:killed|stopped|cancell?ed|ended)",
     "(?:from|via|through) (?:the )?(?:web ?ui|ui|console|dashboard|portal|cli|api)",
 )
@@ -194,6 +195,7 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
             ),
             *(
                 "session (?:length|duration)",
+                "failed to (?:finish|complete|end) (?:with)?in",
                 r"limit of \d+ ?(?:hours?|h|minutes?|min|days?)",
                 "time (?:is|was) (?:up|over)",
             ),

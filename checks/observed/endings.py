@@ -18,6 +18,11 @@ def unfinished(case: Case, event: LogEvent) -> bool:
     return not event.finished
 
 
+def before_its_end(case: Case, event: LogEvent) -> bool:
+    """Whether the run had not come to its end, nor comes to it all the same: what is left behind it is taken down."""
+    return unfinished(case, event) and not event.outlived
+
+
 _OF_A_POD = re.compile(r"\bpod/([\w.-]+)", re.IGNORECASE)
 
 

@@ -25,6 +25,7 @@ _JOBS = (
         "notebook",
         "studio",
         "workflow",
+        "(?:pipeline|task) run",
         "work ?space",
     ),
     *("run ?time", "kernel", "cluster", "experiment", "app", "runner", "container"),
@@ -48,7 +49,7 @@ _ENDING = (
     *(r"t(?:ak(?:en|es|ing)|ook) (?:\S+ ){0,2}(?:away|back|out)", "removing", "deleti(?:ng|on)", "requeu(?:ing|e)"),
     *("re-?schedul(?:ed|ing)", "suspending", "pausing", "dead", "deallocat(?:ed|ing)", "decommission(?:ed|ing)"),
     *("revoking", "restart(?:ed|ing)", "reboot(?:ed|ing|s)", "power(?:ed|ing) (?:off|down)"),
-    *("evict(?:ed|ing|s|ion)?", "pre ?empt(?:ed|ing|s|ion)?", "reclaim(?:ed|ing|s)?", "outbid"),
+    *("evict(?:ed|ing|s|ion)?", "pre[ -]?empt(?:ed|ing|s|ion)?", "reclaim(?:ed|ing|s)?", "outbid"),
     *("interrupt(?:ion|ing)", "drain(?:ed|ing)", "cordon(?:ed|ing)", "expired", "timed ?-?out", "exceed(?:ed|s)"),
     *("exhausted", "unreachable", "unresponsive", "non[ -]?responsive", "not (?:responding|ready)", "offline"),
     *("fail(?:ed|ure|ing)", "down", "crash(?:ed|es)", "replace(?:d|ment)", "kicked", "disconnects", "bumped"),
@@ -58,8 +59,7 @@ _ENDING = (
     *("panic(?:ked)?", "insufficient", "no longer", "warning received", "reclamation notice"),
 )
 _ADJECTIVE = (
-    r"(?:(?:training|trainer|train|batch|ray|mpi|slurm|custom|spot|py ?torch|compute|gpu|remote|worker|head|service"
-    r"|task|pipeline) )?"
+    r"(?:(?:training|trainer|train|batch|ray|mpi|slurm|custom|spot|py ?torch|compute|gpu|remote|worker|head|service) )?"
 )
 _JOB = rf"(?:{'|'.join((*_JOBS, MACHINES))})"
 _OF_OTHERS = rf"(?:{'|'.join((*(job for job in _JOBS if job not in _EITHER), MACHINES))})"
@@ -176,6 +176,11 @@ _DENIED = re.compile(
     r"|\b(?:is|was) not (?:an?|the) |\bnone (?:of \S+ (?:\S+ )?)?(?:was|were|is|are|has|failed)\b"
     rf"|\bno (?:\w+ )?(?:{_JOB}|oom|errors?|xids?|process(?:es)?|limit|time ?-?out)\b|\b(?:nobody|no one)\b"
 )
+# What a reader is told to do is no news: "Verify the machine is running", "Check if the run has failed".
+_ADVICE = re.compile(
+    r"(?<=[.!])\s+(?:check|verify|see|please|make sure|ensure|try|consider|contact|refer)\b[^.!]{0,300}[.!]?",
+    re.IGNORECASE,
+)
 _LONGEST = 600
 # A field of a record that is a sentence: ``Desired Description = alloc is lost since its node is down``.
 _FIELD = re.compile(
@@ -198,7 +203,7 @@ def is_of_a_tool(line: str) -> bool:
 @lru_cache(maxsize=256)
 def ended(line: str) -> Why | None:
     """Why, as a line that others wrote tells, a run was ended; None where it tells of no end."""
-    said = _FIELD.sub("", unsigned(line[:_LONGEST]))
+    said = _ADVICE.sub("", _FIELD.sub("", unsigned(line[:_LONGEST])))
     if any(other.search(said) for other in (_OTHERWISE, _OF_A_TOOL, _OF_THE_RUN)):
         return None
     words = spelled(said).strip()

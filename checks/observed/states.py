@@ -23,7 +23,17 @@ FORMS = (
     *("reason: ", "Reason: ", 'reason":', "Reason'", 'Reason"', "reason=", "Reason=", "Error Code", "errorCode"),
     *("error_code", "JobState", "job_state", "Job_id=", "Status:", "Phase: ", "jobStatus", "JOB_STATE_", "(status: "),
     *("Normal  ", "Warning  ", "Terminated (", "Failed (", "Stopped (", "Interrupted (", "Aborted (", "Killed ("),
-    *('"EventType"', " (ip: ", "_reason", "statusReason", "stoppedReason", "Status.", "Finished: "),
+    *(
+        '"EventType"',
+        " (ip: ",
+        "_reason",
+        "statusReason",
+        "stoppedReason",
+        "Status.",
+        "Finished: ",
+        "Failed(",
+        "Cancelled(",
+    ),
 )
 
 
@@ -47,6 +57,8 @@ _STATE = re.compile(
     r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
     # A member of an enumeration, as Python prints it.
     r"|<\w*(?:Status|State)\.(?P<state_9>[A-Z_]{6,40}): "
+    # A task in a list of Tekton's and of Argo's.
+    r"|\b(?:Failed|Error|Cancelled|Stopped)\((?P<state_11>[A-Z]\w+)\)$"
     # A build of Jenkins.
     r"|^Finished: (?P<state_10>ABORTED|FAILURE)$"
     # Slurm's letters.
@@ -91,6 +103,12 @@ _SAID = re.compile(r"^\s*(?:- )?[\"']?message[\"']?:\s+[\"']?(?P<said>\S[^\n]{2,
 _FAILED = re.compile(
     r"^\s*(?:- )?[\"']?(?:phase|status|state)[\"']?:\s+[\"']?(?:Failed|FAILED|Error)[\"',]*$", re.IGNORECASE
 )
+# A line that explains what a state means, and how many of them, each of another state, are a list.
+_EXPLAINED = re.compile(
+    r"^\W{0,4}(?:[A-Z]{1,3} +)?(?!(?:DEBUG|INFO|NOTE|WARN|WARNING|ERROR|FATAL|CRITICAL|SUCCESS)\b)"
+    r"(?P<state>[A-Z_]{4,40}):?\s+[A-Za-z][a-z]* [a-z]"
+)
+_LIST = 3
 # What a scheduler says of a job that it had taken off its machine for a while.
 _WENT_ON = re.compile(r"\b[Jj]ob (?:was |has been |is )?(?:reconnected|unsuspended|resumed|released|recovered)\b")
 # What a record holds of a job that came to its end.
@@ -134,6 +152,12 @@ def one_of_several(event: LogEvent) -> bool:
     return False
 
 
+def explains_reasons(event: LogEvent) -> bool:
+    """Whether the lines around it are a list of states and what they mean, and not what happened to a job."""
+    lines = map(_EXPLAINED.match, (*event.before, event.line, *event.after))
+    return len({match["state"] for match in lines if match is not None}) >= _LIST
+
+
 def alone(event: LogEvent) -> bool:
     """Whether no line beside it names another reason: a state that says nothing but that a job failed has one."""
     return not any(_named(line) - {Why.FAILED} for line in (*event.before, *event.after))
@@ -173,7 +197,7 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if _BARE.search(event.line) and any(_MESSAGE.match(line) for line in (*event.before[-3:], *event.after[:3])):
             return False
         went_on = any(_WENT_ON.search(line) for line in event.after)
-        if went_on or one_of_several(event) or not cut_short(case, event):
+        if went_on or one_of_several(event) or explains_reasons(event) or not cut_short(case, event):
             return False
         # Of a step of which a task has ended the rest is ended by whoever runs it.
         return why is not Why.ASKED or no_task_ended_before(case, event)

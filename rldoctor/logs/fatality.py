@@ -198,7 +198,9 @@ def _went_on(failure: Failure) -> bool:
     is none of these."""
     after = failure.after
     raw = failure.raw
-    if isinstance(raw, RawDeath) and raw.any_child and _steps_behind(failure) >= SEVERAL:
+    # What an actor tells of its child is not of the run.
+    besides = isinstance(raw, RawDeath) and (raw.any_child or (raw.launcher and failure.exception.origin.actor))
+    if besides and _steps_behind(failure) >= SEVERAL:
         return True
     if isinstance(raw, RawException):
         if _of_a_prompt(failure):

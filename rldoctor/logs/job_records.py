@@ -32,6 +32,7 @@ _HEADS = (
 )
 _OF_JOBS = expression(r"(?i:(?:job|task|alloc\w*)?[ _]?(?:id|name|state|status)|job)$")
 _VALUES = {_NODE: expression(rf"{_HOST}$"), _ATTEMPT: expression(rf"{_TIMES}\b")}
+_NUMBERED = expression(r"(?i:\b(?:node|host|machine) ids?\b)")
 _CELL, _WORD, _RULE = expression(r"\S+(?: \S+)*"), expression(r"\S+"), expression(r"[\s|=+-]+$")
 _FEWEST_CELLS = 3
 _LONGEST = 1000
@@ -91,6 +92,7 @@ def _headed(row: Sequence[tuple[str, int, int]]) -> list[_Column]:
         (word[0], place, start + word.start(), start + word.end())
         for place, (cell, start, _) in enumerate(row)
         for word in _WORD.finditer(cell)
+        if not _NUMBERED.search(cell)
     ]
     if not any(_OF_JOBS.match(word) for word in (*(word for word, *_ in words), *(cell for cell, *_ in row))):
         return []

@@ -24,6 +24,10 @@ _LOGGED = expression(
 )
 
 
+# Code that prints, and no program's output.
+_CODE = expression(r"\s*(?:(?:raise |return )?[\w.]{1,60}\(|echo )f?['\"]")
+
+
 def of_others(piece: Slice) -> Iterator[tuple[int, Line]]:
     """The lines, with their numbers, that others than the run wrote when it was over: none of its processes signed
     them, and it wrote no line like them while it was alive. A document is nobody's log, and behind a run that said it
@@ -50,7 +54,7 @@ def _is_own(line: Line) -> bool:
     if is_signed(line.text) or line.origin.actor in _RAYS:
         return False
     logged = line.level in _OF_A_LOGGER or line.tag or line.origin.actor or line.origin.rank or _LOGGED.match(line.text)
-    shown = is_progress(line) or is_done(line) or bar_position(line) is not None
+    shown = is_progress(line) or is_done(line) or bar_position(line) is not None or _CODE.match(line.text) is not None
     return bool(logged) or shown or is_quoted(line.text, _last_word(line.text))
 
 

@@ -92,6 +92,8 @@ PLACES: tuple[Reveal, ...] = (
         )
         for name in ("node", "host")
     ),
+    # Airflow and Jenkins, as a task begins.
+    _node("Running ", r"\bRunning (?:<.{1,300}> )?on (?:host )?([\w.-]*\d[\w.-]*)(?: in /|$)"),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count", r"\brestart_count[\"']?(?:=|: )(\d{1,6})\b"),
@@ -113,7 +115,7 @@ PLACES: tuple[Reveal, ...] = (
 # What stands for a node's name: a word with letters and digits, or of several parts.
 NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
 _OF_A_MACHINE = (
-    r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
+    r"(?:node|host|client|machine|instance|server|broker|agent|runner|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
 )
 # What else something happens on: rank-0, epoch-3, cuda-12.4, A100-SXM4-80GB.
 _NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie|\d+gb))"

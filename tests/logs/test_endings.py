@@ -512,6 +512,12 @@ ENDED_AT = {
         "gpu-agent-4",
         3,
     ),
+    "where a task began": (
+        "{runner.py:234} INFO - Running <TaskInstance: rl.grpo [running]> on host worker-6575d6f488-bwr8k\n"
+        "=>> PBS: job killed: walltime 21613 exceeded limit 21600",
+        "worker-6575d6f488-bwr8k",
+        None,
+    ),
     "PALS": (
         "=>> PBS: job killed: walltime 21613 exceeded limit 21600\nx3005c0.cl: rank 3 died from signal 15",
         "x3005c0.cl",
@@ -862,7 +868,7 @@ def test_what_a_finished_run_saves_is_no_sign_that_it_goes_on() -> None:
 def test_a_job_beside_the_run_fails_and_the_run_goes_on() -> None:
     failed = "eval job 12 failed: Job entrypoint command failed with exit code 1\n"
     on = "".join(f"{{'loss': 0.01, 'grad_norm': 1.{i}, 'reward': 0.{i}}}\n" for i in range(4))
-    assert codes(f"{BEGUN}{failed}{on}") == []
+    assert codes(f"{BEGUN}{failed}{on}") == codes(f"{BEGUN}(EvalRunner pid=99) {failed}{on}") == []
     assert codes(f"{BEGUN}{failed}") == ["RLD901"]
 
 

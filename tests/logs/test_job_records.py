@@ -51,6 +51,7 @@ def test_of_several_rows_the_one_that_tells_counts() -> None:
          "grpo-0  0/1     Evicted   2 (31s ago)   41m   10.2.3.4   gpu-w3\n", ("gpu-w3", 2)),
         ("ID  NAME  #RECOVERIES  STATUS\n12  grpo  1            RECOVERING\n", (None, 1)),
         ("JobID   NAME   NODES  STATE\n881     grpo   2      TIMEOUT\n", (None, None)),
+        ("ID        Node ID   Status  Modified\n73b69aa3  b76973d6  lost    12s ago\n", (None, None)),
         # No table of jobs.
         ("Metric   Node    Value\nutil     gpu-3   0.8\n", (None, None)),
     ],

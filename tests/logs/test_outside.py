@@ -51,6 +51,8 @@ def test_what_a_run_writes_as_it_goes_is_its_own_at_the_end_too() -> None:
         "gpu-7:881:902 [0] NCCL INFO link down on mlx5_3",
         "Answer: the machine was stopped after 12 hours",
         "# the job is requeued when a node fails",
+        "    print('node 4 was stopped')",
+        "        raise RuntimeError('node 4 was stopped')",
     ],
 )
 def test_what_the_runs_own_processes_loggers_and_samples_say(line: str) -> None:

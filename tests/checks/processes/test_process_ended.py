@@ -60,6 +60,31 @@ def test_a_signal_that_nobody_explains_behind_a_run_that_said_it_was_done(said: 
     assert findings(check, f"Data: all done\n{STEPS}{said}") != []
 
 
+EVICTED = "  Normal  TaintManagerEviction  3s  taint-eviction-controller  Marking for deletion Pod rl/grpo-0\n"
+
+
+def test_a_pod_that_is_taken_away_behind_a_finished_run() -> None:
+    assert findings(check, HEALTHY + EVICTED) == []
+    assert "Kubernetes ended the pod" in finding(check, STEPS + EVICTED).message
+
+
+def test_a_list_of_what_states_mean() -> None:
+    meant = (
+        "BF BOOT_FAIL Job terminated due to launch failure\n"
+        "CA CANCELLED Job was explicitly cancelled by the user or system administrator.\n"
+        "DL DEADLINE Job terminated on deadline.\nOOM OUT_OF_MEMORY Job experienced out of memory error.\n"
+        "PR PREEMPTED Job terminated due to preemption.\n"
+    )
+    assert triage_text(meant).findings == ()
+    reasons = (
+        "* INACTIVITY: The cluster was terminated since it was idle.\n* COMMUNICATION_LOST: lost connection to it\n"
+        "* CLOUD_PROVIDER_SHUTDOWN: The instance that hosted the driver was terminated by the cloud provider.\n"
+    )
+    assert triage_text(reasons).findings == ()
+    (row,) = (line for line in meant.splitlines() if "PREEMPTED" in line)
+    assert findings(check, f"{STEPS}{row}\n") != []
+
+
 LSF = """\
 Sender: LSF System <lsfadmin@h12>
 Job was executed on host(s) <4*h12>, in queue <gpu>, as user <u> in cluster <c> at Tue Oct  6 10:02:00 2026

@@ -97,10 +97,11 @@ _ended(
 )
 check.signature(
     "The operation was canceled.",
-    "The self-hosted runner lost communication with the server",
+    " lost communication with the server",
     "The runner has received a shutdown signal",
     "ERROR: Job failed (system failure): ",
     when=cut_short,
+    general=True,
     says="the CI job was ended from outside: {line}",
     fixes=(
         Fix(title="see in the workflow's own page who or what ended it (a person, a newer run, the runner's machine)"),

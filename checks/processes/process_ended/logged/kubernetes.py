@@ -6,7 +6,7 @@ import re
 
 from rldoctor.api import Case, Fix, LogEvent, Role
 
-from ....observed.endings import cut_short, pod_never_was, unfinished
+from ....observed.endings import before_its_end, cut_short, pod_never_was, unfinished
 from .. import check
 from ..fixes import RESUME
 
@@ -21,6 +21,7 @@ check.signature(
     "reason: DeletionByTaintManager",
     "reason: EvictionByEvictionAPI",
     "TaintManagerEviction",
+    when=before_its_end,
     says="Kubernetes ended the pod: {line}",
     fixes=(RESUME, Fix(title="or give the job a higher priority class")),
     silent=True,
@@ -30,6 +31,7 @@ check.signature(
 check.signature(
     "Preempted by ",
     pattern=r"Preempted by (?:a pod|pod \S{1,80}|[\w.-]{1,253}/[\w.-]{1,253})(?: on node (?P<node>[\w.-]+))",
+    when=before_its_end,
     says="Kubernetes ended the pod on {node}: it was preempted for one of higher priority, nothing in the run is at "
     "fault",
     fixes=(RESUME, Fix(title="or give the job a higher priority class")),
@@ -39,6 +41,7 @@ check.signature(
 check.signature(
     "Job was active longer than specified deadline",
     "Pod was active on the node longer than the specified deadline",
+    when=before_its_end,
     says="Kubernetes ended the pod at its deadline: {line}",
     fixes=(RESUME, Fix(title="or give the job a longer activeDeadlineSeconds")),
     silent=True,
@@ -47,6 +50,7 @@ check.signature(
 check.signature(
     "Usage of EmptyDir volume ",
     pattern=r"Usage of EmptyDir volume \\?\"(?P<volume>[^\"\\]+)\\?\" exceeds the limit \\?\"(?P<limit>[^\"\\]+)",
+    when=before_its_end,
     says="Kubernetes evicted the pod: its volume {volume} holds more than the {limit} of its limit",
     fixes=(
         Fix(title="raise the sizeLimit of that emptyDir, or write less there (checkpoints, caches, Ray's session)"),
@@ -59,6 +63,7 @@ check.signature(
     "The node was low on resource: ",
     unless=("resource: memory", "resource: ephemeral-storage"),
     pattern=r"The node was low on resource: (?P<what>[\w./-]{1,60})",
+    when=before_its_end,
     says="Kubernetes evicted the pod: its node was low on {what}",
     fixes=(RESUME, Fix(title="see who uses it on that node", commands=("kubectl describe node NODE",))),
     silent=True,
@@ -67,6 +72,7 @@ check.signature(
 check.signature(
     "The node had condition: [",
     pattern=r"The node had condition: \[(?P<what>\w{3,60})\]",
+    when=before_its_end,
     says="Kubernetes evicted the pod: its node was in {what}",
     fixes=(RESUME, Fix(title="see what fills that node", commands=("kubectl describe node NODE",))),
     silent=True,
@@ -163,6 +169,7 @@ check.signature(
     "failed liveness probe, will be restarted",
     "failed startup probe, will be restarted",
     pattern=r"Container (?P<name>\S{1,80}) failed (?P<kind>liveness|startup) probe",
+    when=before_its_end,
     says="Kubernetes ended the container {name}: it did not answer its {kind} probe",
     fixes=(
         Fix(title="give it longer (initialDelaySeconds, failureThreshold): loading a model takes minutes"),
@@ -194,6 +201,7 @@ check.signature(
     "NodeLost",
     "NodeControllerEviction",
     details=(r"\bNode (?P<node>[\w.-]+) (?:status is now|is not ready|was unresponsive|which was running pod)",),
+    when=before_its_end,
     says="the node[[ {node}]] of the pod is not ready: Kubernetes ends what runs on it",
     fixes=(RESUME, Fix(title="see what ails the node", commands=("kubectl describe node {node|NODE}",))),
     silent=True,
@@ -203,6 +211,7 @@ check.signature(
     "in response to imminent node shutdown",
     "Pod was rejected as the node is shutting down",
     "NodeShutdown",
+    when=before_its_end,
     says="the node of the pod was shut down, and Kubernetes ended the pod with it: nothing in the run is at fault",
     fixes=(RESUME, Fix(title="see who shut it down (maintenance, an autoscaler, a spot machine taken back)")),
     silent=True,
