@@ -1,7 +1,7 @@
-"""Dataclasses whose ``__init__`` is written when the first of them is made, and whose other methods are shared.
+"""Dataclasses whose ``__init__`` is written when many of them are made, and whose other methods are shared.
 
 :func:`dataclasses.dataclass` writes and compiles six functions for each class, which was a sixth of a start-up: it
-imports more than a hundred of them, and makes one of less than half. They stay dataclasses, and no other kind of
+imports more than two hundred of them, makes one of half, and many of few. They stay dataclasses, and no other kind of
 record, because plugins and reports use the standard library's ``fields``, ``replace`` and ``asdict`` on them."""
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ else:
     from typing import Any
 
     _FACTORY = object()
+    # To write and compile an ``__init__`` takes as long as to make some forty without one.
+    _FEW = 30
 
     def dataclass(cls: type | None = None, *, frozen: bool = False, kw_only: bool = False) -> Any:
         """What :func:`dataclasses.dataclass` makes with the same options."""
@@ -51,11 +53,34 @@ else:
             yield "__hash__", None
 
     def _first(cls: type) -> Callable[..., None]:
-        """The ``__init__`` of a class before one is made; two threads that come here at once write the same."""
+        """The ``__init__`` of a class of which few are made. What does not fit is refused by the one that is written
+        then; two threads that write it at once write the same."""
+        fields = dataclasses.fields(cls)
+        left = _FEW
 
-        def first(self: Any, /, *args: Any, **named: Any) -> None:
+        def written(self: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             cls.__init__ = _written(cls)
             cls.__init__(self, *args, **named)
+
+        def first(self: Any, /, *args: Any, **named: Any) -> None:
+            nonlocal left
+            left -= 1
+            given = {**dict(zip((field.name for field in fields if not field.kw_only), args, strict=False)), **named}
+            if left < 0 or len(given) < len(args) + len(named) or not given.keys() <= cls.__dataclass_fields__.keys():
+                return written(self, args, named)
+            for field in fields:
+                if field.name in given:
+                    value = given[field.name]
+                elif field.default is not dataclasses.MISSING:
+                    value = field.default
+                elif field.default_factory is not dataclasses.MISSING:
+                    value = field.default_factory()
+                else:
+                    return written(self, args, named)
+                object.__setattr__(self, field.name, value)
+            if hasattr(cls, "__post_init__"):
+                self.__post_init__()
+            return None
 
         return first
 

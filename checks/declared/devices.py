@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, cite
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, cite, dataclass
 
 VISIBLE = "env.CUDA_VISIBLE_DEVICES"
 # Other vendors' devices: a launch that names them says nothing of CUDA's.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 from rldoctor.api import (
     Applicability,
@@ -17,6 +16,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    dataclass,
     find,
 )
 from rldoctor.api.facts import Distribution

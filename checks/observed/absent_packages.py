@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from rldoctor.api import Case, find
+from rldoctor.api import Case, dataclass, find
 from rldoctor.api.packages import canonical
 
 from .imports import Failure, distribution, owner, requirements

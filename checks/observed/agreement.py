@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from rldoctor.api import Case, Fix, Grade, NotChecked
+from rldoctor.api import Case, Fix, Grade, NotChecked, dataclass
 
 from .rollout import Job, records, require
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotApplicable, NotChecked, cite
+from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, NotApplicable, NotChecked, cite, dataclass
 
 from ..exceptions import root_of
 

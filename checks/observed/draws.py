@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Case, NotApplicable, NotChecked
+from rldoctor.api import Case, NotApplicable, NotChecked, dataclass
 
 from .agreement import Noise, between, in_batch, masked, noise_of
 from .answers import not_applied, not_greedy, require_own

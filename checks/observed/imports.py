@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rldoctor.api import Case, NotChecked, Reach, find
+from rldoctor.api import Case, NotChecked, Reach, dataclass, find
 from rldoctor.api.facts import Packages
 from rldoctor.api.packages import canonical
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
 
-from rldoctor.api import Case
+from rldoctor.api import Case, dataclass
 
 from ..exceptions import Link, fatal_frames
 from .imports import Failure, distribution, owner

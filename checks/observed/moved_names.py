@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 
-from rldoctor.api import Case, LogEvent, find
+from rldoctor.api import Case, LogEvent, dataclass, find
 from rldoctor.api.logs import package_of
 from rldoctor.api.releases import symbol_packages
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rldoctor.api import Case, Evidence, NotChecked, Reach
+from rldoctor.api import Case, Evidence, NotChecked, Reach, dataclass
 from rldoctor.api.memory import GIB
 
 from .agreement import Noise, difference, noise_of

@@ -4,10 +4,9 @@ that were asked the same part."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Case, NotChecked
+from rldoctor.api import Case, NotChecked, dataclass
 
 from .agreement import Difference, difference, noise_of
 from .rollout import Job, records, require

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import fmean, median
 
-from rldoctor.api import Case, Evidence
+from rldoctor.api import Case, Evidence, dataclass
 from rldoctor.api.facts import Series
 
 # Fewer logged steps than this show no trend: what they suggest is a note.

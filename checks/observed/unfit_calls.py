@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from rldoctor.api import Case, LogEvent
+from rldoctor.api import Case, LogEvent, dataclass
 from rldoctor.api.logs import Frame, LoggedException, package_of
 from rldoctor.api.releases import (
     SymbolHistory,

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rldoctor.api import (
     Applicability,
@@ -47,6 +47,7 @@ from rldoctor.api import (
     NotChecked,
     Reach,
     Severity,
+    dataclass,
 )
 from rldoctor.api.logs import LoggedException
 

@@ -49,7 +49,6 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from rldoctor.api import (
@@ -66,6 +65,7 @@ from rldoctor.api import (
     Severity,
     Threshold,
     cite,
+    dataclass,
 )
 
 from ..observed.agreement import (

@@ -32,11 +32,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import median
 
-from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, LogEvent, NotApplicable, Reach, Severity
+from rldoctor.api import (
+    Case,
+    Check,
+    Edit,
+    Evidence,
+    Finding,
+    Fix,
+    Grade,
+    LogEvent,
+    NotApplicable,
+    Reach,
+    Severity,
+    dataclass,
+)
 
 from ..observed.trends import FEWEST, Run, finite, head, signal, steps_of, tail
 

@@ -11,6 +11,7 @@ from rldoctor.logs.model import LogEvent, LogRun
 from rldoctor.model import Applicability, Edit, Evidence, Finding, Fix, Grade, Level, Outcome, Severity
 from rldoctor.plan.evidence import cite, plan_of
 from rldoctor.plan.model import RolloutPlan, Setting, Source
+from rldoctor.records import dataclass
 from rldoctor.versions import version_within
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Unknown",
     "cite",
     "counted",
+    "dataclass",
     "find",
     "installed_within",
     "plan_of",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from operator import attrgetter
 
+from rldoctor.records import dataclass
 from rldoctor.redact.marks import mark
 
 # The name of what only looks like a secret; any other name for it says more.
 LAST_RESORT = "random"
+_IN_ORDER = attrgetter("start", "end", "name")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Span:
     """The characters from ``start`` up to ``end``, and the name of what they hold."""
 
@@ -35,7 +37,7 @@ def cut(text: str, spans: Iterable[Span]) -> str:
 def merged(spans: Iterable[Span]) -> list[Span]:
     """Stretches in their order, none of which touches another."""
     found: list[Span] = []
-    for span in sorted(spans):
+    for span in sorted(spans, key=_IN_ORDER):
         if span.start == span.end:
             continue
         if found and span.start < found[-1].end:

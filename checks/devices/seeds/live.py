@@ -4,9 +4,8 @@ seeds."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from rldoctor.api import Case, Evidence, NotApplicable, NotChecked
+from rldoctor.api import Case, Evidence, NotApplicable, NotChecked, dataclass
 
 from ...exceptions import root_of
 from ...observed.rollout import NEVER, Completion, Job, log_probability, records

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from rldoctor.api import Evidence, Fix, NotApplicable, NotChecked, RolloutPlan, cite, version_within
+from rldoctor.api import Evidence, Fix, NotApplicable, NotChecked, RolloutPlan, cite, dataclass, version_within
 
 from ...declared.devices import Visible, a_process_each, processes_fix
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
+from rldoctor.api import Applicability, Edit, Fix, RolloutPlan, dataclass
 from rldoctor.api.releases import Scope
 
 V1 = "env.VLLM_USE_V1"

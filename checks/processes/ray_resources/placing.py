@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, permutations
+
+from rldoctor.api import dataclass
 
 Resources = Mapping[str, float]
 # Amounts in ten-thousandths, as Ray counts them, by name; hashable.

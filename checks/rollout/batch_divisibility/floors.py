@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from rldoctor.api import Fix, RolloutPlan, Severity
+from rldoctor.api import Fix, RolloutPlan, Severity, dataclass
 from rldoctor.api.releases import Scope
 
 from ...declared.batches import (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, Reach, Severity, cite, dataclass
 from rldoctor.api.hang import stalled_run
 from rldoctor.api.logs import Frame
 

@@ -4,13 +4,12 @@ those whose condition takes code."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rldoctor.api import Applicability, Edit, Fix, RolloutPlan
+from rldoctor.api import Applicability, Edit, Fix, RolloutPlan, dataclass
 from rldoctor.api.releases import Scope
 
 from ...declared.batches import per_step, validates

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach
+from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Reach, dataclass
 
 from ...observed.agreement import Difference, apart_from_trainer, difference, grade_of, noise_of
 from ...observed.lengths import SIZES, engine_mismatch, failed_passes, message_of, positions, trainer_side
