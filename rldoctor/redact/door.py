@@ -17,6 +17,9 @@ from rldoctor.redact.spans import LAST_RESORT, Span, cut
 
 T = TypeVar("T")
 
+# A word without blanks, quotes and joints has no place for a name beside a value, and reads as it stands: only its own
+# form may give it away.
+_BARE_WORD = expression(r"\w[\w.-]*")
 _ASSIGNMENT = expression(r"([-+]{0,2}[A-Za-z_][\w.-]{0,127})=(?!=)")
 _OPTION = expression(r"--?[A-Za-z][\w.-]{0,127}(?:=|$)")
 _PARTS = expression(r"[:/]")
@@ -54,6 +57,9 @@ def _shown(value: str) -> list[Span]:
 
 def _searched(value: str) -> tuple[tuple[Reading, tuple[Span, ...]], ...]:
     """The readings of a text in which a secret shows, and where it stands there; the text alone decides that."""
+    if _BARE_WORD.fullmatch(value):
+        spans = tuple(kinds.find(value))
+        return ((Reading(value), spans),) if spans else ()
     finds = (kinds.find, named.find, columns.find, usages.find, logins.find, urls.find, handed.find)
     found = ((reading, tuple(span for find in finds for span in find(reading.text))) for reading in readings(value))
     return tuple((reading, spans) for reading, spans in found if spans)

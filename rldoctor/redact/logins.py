@@ -30,11 +30,11 @@ _RELEASE = expression(r"v?\d{1,4}(?:\.\d{1,4}){1,3}\S{0,64}|latest|nightly|stabl
 _BY_WORD = r"(?i:pass(?:word|wd)?|pw)"
 # An expression, and the words of which one stands, in whatever case, wherever it matches: most texts have none, and
 # few of the expressions are ever compiled.
-_Signed = tuple[tuple[str, ...], re.Pattern[str]]
+_Signed = tuple[frozenset[str], re.Pattern[str]]
 
 
 def _signed(flags: int, rows: Iterable[tuple[str, str]]) -> tuple[_Signed, ...]:
-    return tuple((tuple(signs.split("|")), expression(pattern, flags)) for signs, pattern in rows)
+    return tuple((frozenset(signs.split("|")), expression(pattern, flags)) for signs, pattern in rows)
 
 
 # Whatever stands there is the secret.
@@ -266,6 +266,7 @@ _LIKELY = _signed(
         ),
     ),
 )
+_SIGNS = frozenset().union(*(signs for signs, _ in (*_CERTAIN, *_IN_WORDS, *_LIKELY)))
 # A call whose last argument is one: login(user, "..."), wandb.login(key="..."), set_password("...").
 _LOGS_IN = expression(
     r"\b(?:[lL]og_?in|sign_?in|authenticate|"
@@ -291,11 +292,12 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 def find(text: str) -> Iterator[Span]:
     """Where such secrets stand."""
     folded = text.casefold()
-    for pattern in _asked(_CERTAIN, folded):
+    signs = {sign for sign in _SIGNS if sign in folded}
+    for pattern in _asked(_CERTAIN, signs):
         yield from _certain(text, pattern.finditer(text))
-    for pattern in _asked(_IN_WORDS, folded):
+    for pattern in _asked(_IN_WORDS, signs):
         yield from _certain(text, (hit for hit in pattern.finditer(text) if not _is_said(hit["value"])))
-    for pattern in _asked(_LIKELY, folded):
+    for pattern in _asked(_LIKELY, signs):
         yield from _likely(pattern.finditer(text))
     if "(" in text:
         yield from _in_calls(text)
@@ -306,8 +308,8 @@ def find(text: str) -> Iterator[Span]:
                     yield Span(entry.start("value"), whole(text, *entry.span("value")), "secret")
 
 
-def _asked(patterns: Iterable[_Signed], folded: str) -> Iterator[re.Pattern[str]]:
-    return (pattern for signs, pattern in patterns if any(sign in folded for sign in signs))
+def _asked(patterns: Iterable[_Signed], found: set[str]) -> Iterator[re.Pattern[str]]:
+    return (pattern for signs, pattern in patterns if not signs.isdisjoint(found))
 
 
 def _in_calls(text: str) -> Iterator[Span]:

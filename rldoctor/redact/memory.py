@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import shlex
 import urllib.parse
 from bisect import bisect_left, bisect_right
@@ -108,7 +107,8 @@ def _is_a_name(value: str) -> bool:
 
 def _written(value: str) -> set[str]:
     """The ways in which programs write a value: quoted, escaped, percent-encoded, in base64, in one case."""
-    import html  # its table of names is large, and few runs know a secret
+    import html  # few runs know a secret, and its table of names is large
+    import json
 
     once = json.dumps(value)[1:-1]
     quoted = {repr(value)[1:-1], shlex.quote(value).removeprefix("'").removesuffix("'"), json.dumps(once)[1:-1]}

@@ -4,7 +4,6 @@ plainly in one of them; where it was found there is brought back to the text as 
 
 from __future__ import annotations
 
-import html
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -178,6 +177,8 @@ def _unescaped(found: re.Match[str]) -> str:
     if whole[0] == "'":
         return "'"
     if whole[0] == "&":
+        import html  # its table of names is large
+
         return html.unescape(whole)
     if whole[0] == "%" or whole[1] in "ux":
         number = int(whole.lstrip("\\ux%"), 16)

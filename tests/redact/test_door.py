@@ -15,6 +15,10 @@ import urllib.parse
 import pytest
 
 from rldoctor import redact
+from rldoctor.redact import columns, handed, logins, named, urls, usages
+from rldoctor.redact.door import _BARE_WORD
+from rldoctor.redact.readings import readings
+from tests.redact.kinds import NOTATIONS
 
 HF = "hf_" + "aB3" * 12
 
@@ -656,3 +660,14 @@ def test_blocks_that_stand_far_to_the_right_are_read_at_once() -> None:
     began = time.process_time()
     assert redact.text(block) == block
     assert time.process_time() - began < 2
+
+
+def test_only_its_own_form_gives_a_bare_word_away() -> None:
+    """None of the other searches finds anything in one, whatever it is made of: they are not asked."""
+    said = random.Random(3)
+    parts = sorted({*re.findall(r"\w+", " ".join(NOTATIONS)), "hunter2", "a1b2c3d4e5f6a7b8c9", "密码", HF})
+    for _ in range(2000):
+        word = "".join(said.choice(parts) + said.choice(("", "-", "--", ".", "_", "...", "-_")) for _ in range(4))
+        if _BARE_WORD.fullmatch(word):
+            assert [reading.text for reading in readings(word)] == [word]
+            assert not [find for find in (named, columns, usages, logins, urls, handed) if [*find.find(word)]], word

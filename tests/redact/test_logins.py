@@ -19,10 +19,10 @@ State = tuple[bool, str]
 
 
 @pytest.mark.parametrize(("signs", "pattern"), SIGNED, ids=[one.pattern[:40] for _, one in SIGNED])
-def test_what_an_expression_matches_has_one_of_its_signs(signs: tuple[str, ...], pattern: re.Pattern[str]) -> None:
+def test_what_an_expression_matches_has_one_of_its_signs(signs: frozenset[str], pattern: re.Pattern[str]) -> None:
     """The expression is not even asked where none of them stands."""
     assert all(sign == sign.casefold() for sign in signs)
-    ways = followed(parser.parse(pattern.pattern), {("" in signs, "")}, signs)
+    ways = followed(parser.parse(pattern.pattern), {("" in signs, "")}, tuple(signs))
     assert all(found for found, _ in ways), [letters for found, letters in ways if not found]
 
 
