@@ -55,34 +55,38 @@ else:
     def _first(cls: type) -> Callable[..., None]:
         """The ``__init__`` of a class of which few are made. What does not fit is refused by the one that is written
         then; two threads that write it at once write the same."""
-        fields = dataclasses.fields(cls)
         left = _FEW
-
-        def written(self: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-            cls.__init__ = _written(cls)
-            cls.__init__(self, *args, **named)
+        shape: Any = None
 
         def first(self: Any, /, *args: Any, **named: Any) -> None:
-            nonlocal left
+            nonlocal left, shape
             left -= 1
-            given = {**dict(zip((field.name for field in fields if not field.kw_only), args, strict=False)), **named}
-            if left < 0 or len(given) < len(args) + len(named) or not given.keys() <= cls.__dataclass_fields__.keys():
-                return written(self, args, named)
-            for field in fields:
-                if field.name in given:
-                    value = given[field.name]
-                elif field.default is not dataclasses.MISSING:
-                    value = field.default
-                elif field.default_factory is not dataclasses.MISSING:
-                    value = field.default_factory()
-                else:
-                    return written(self, args, named)
-                object.__setattr__(self, field.name, value)
-            if hasattr(cls, "__post_init__"):
-                self.__post_init__()
-            return None
+            shape = shape or _shape(cls)
+            in_order, defaults, factories = shape
+            given = dict(zip(in_order, args, strict=False))
+            fits = left >= 0 and len(args) <= len(in_order) and given.keys().isdisjoint(named)
+            given = {**defaults, **given, **named}
+            for name, make in factories:
+                if name not in given:
+                    given[name] = make()
+            if fits and given.keys() == cls.__dataclass_fields__.keys():
+                self.__dict__.update(given)
+                if hasattr(cls, "__post_init__"):
+                    self.__post_init__()
+            else:
+                cls.__init__ = _written(cls)
+                cls.__init__(self, *args, **named)
 
         return first
+
+    def _shape(cls: type) -> tuple[list[str], dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
+        """The fields that are given in their order, the defaults, and what makes others."""
+        fields = dataclasses.fields(cls)
+        return (
+            [field.name for field in fields if not field.kw_only],
+            {field.name: field.default for field in fields if field.default is not dataclasses.MISSING},
+            [(f.name, f.default_factory) for f in fields if f.default_factory is not dataclasses.MISSING],
+        )
 
     def _written(cls: type) -> Callable[..., None]:
         """The ``__init__`` of a class, in words that are compiled."""

@@ -38,6 +38,8 @@ _WORLDS = 5
 _MOST_TRIED = 24
 # More are counted, not named.
 _MOST_NAMED = 3
+# What a world was asked to be, and its settings; None where nothing runs with such values.
+_Played = tuple[Mapping[str, Any], dict[str, Setting] | None]
 
 
 def agreed(draft: Draft, complete: Callable[[Draft], None]) -> None:
@@ -49,17 +51,18 @@ def agreed(draft: Draft, complete: Callable[[Draft], None]) -> None:
     if not unread:
         return
 
+    first: list[_Played] = []
+
     def worlds(changed: str | None = None) -> list[dict[str, Setting]]:
-        """The settings of every world; with ``changed`` all but that one are as in the first."""
-        found = []
+        """The settings of every world that is another than those before; with ``changed`` all but that one are as in
+        the first, which is the same whatever changes."""
+        played = [*first]
         for number in range(_WORLDS):
-            world = begun.copy(partial(_imagined, number, changed))
-            try:
-                complete(world)
-            except (ArithmeticError, LookupError, TypeError, ValueError):
-                continue  # nothing runs with such a value
-            found.append(world.settings)
-        return found
+            imagine = partial(_imagined, number, changed)
+            if not any(all(imagine(option) == value for option, value in asked.items()) for asked, _ in played):
+                played.append(_played(begun, complete, imagine))
+        first[:] = played[:1]
+        return [settings for _, settings in played if settings is not None]
 
     differing = _differing([draft.settings, *worlds()]) - unread.keys()
     causes: dict[str, list[str]] = {name: [] for name in differing}
@@ -70,6 +73,21 @@ def agreed(draft: Draft, complete: Callable[[Draft], None]) -> None:
     for name in differing:
         behind = {option: unread[option] for option in causes[name] or unread}
         draft.settings[name] = _following(draft.settings.get(name), behind)
+
+
+def _played(begun: Draft, complete: Callable[[Draft], None], imagine: Callable[[str], Any]) -> _Played:
+    asked: dict[str, Any] = {}
+
+    def told(option: str) -> Any:
+        asked[option] = imagine(option)
+        return asked[option]
+
+    world = begun.copy(told)
+    try:
+        complete(world)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return asked, None
+    return asked, world.settings
 
 
 def _imagined(world: int, changed: str | None, option: str) -> Any:
