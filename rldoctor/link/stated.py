@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from rldoctor.expressions import expression
 from rldoctor.link.expressions import Expressions, Frame
 from rldoctor.link.fields import plain_value
 from rldoctor.link.locate import SearchPath
@@ -35,6 +36,7 @@ _COMMON = frozenset(
         "path",
     }
 )
+_WORD = expression(r"\w+")
 # So much alike are a word and a slip of the pen in it; sequence and seq are at 0.55.
 _ALIKE = 0.5
 
@@ -140,19 +142,16 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
     table, at = read
     asked: dict[str, list[tuple[tuple[str, ...], str, str]]] = {key: [] for key in given}
     heard: set[str] = set()
-    for (module, function, _, _, conditions), positions in table.rows():
-        if set(at) <= set(positions):
-            heard.update(
-                key for key in given for one in conditions if key not in heard and _names(one, key, given[key])
-            )
-        # Where more has to hold, other texts may be taken before.
-        last = conditions[-1] if conditions and conditions[0] != CUT else ""
-        if not last or _handles(last):
-            continue
-        for key in [key for key in given if key.rpartition(".")[2] in last]:
-            subject, texts = _compared_with(last) if set(at) <= set(positions) else ("", ())
-            if subject and _is(subject, key):
-                asked[key].append((texts, module, function))
+    for module, function, conditions in table.conditions(at):
+        for key, text in given.items():
+            named = [one for one in conditions if key.rpartition(".")[2] in one]
+            if key not in heard and any(_names(one, key, text) for one in named):
+                heard.add(key)
+            # Where more has to hold, other texts may be taken before.
+            if named and named[-1] == conditions[-1] and conditions[0] != CUT and not _handles(named[-1]):
+                subject, texts = _compared_with(named[-1])
+                if subject and _is(subject, key):
+                    asked[key].append((texts, module, function))
     for key, places in asked.items():
         value = given[key]
         likeness = {text: SequenceMatcher(None, text, value).ratio() for texts, _, _ in places for text in texts}
@@ -211,6 +210,7 @@ class _Reader(Expressions):
     def __init__(self, values: Mapping[str, Any], settings: str = "self") -> None:
         super().__init__(Sources(SearchPath([])), None)
         self.attributes = {name: plain_value(value) for name, value in values.items()}
+        self._last_names = {name.rpartition(".")[2] for name in values}
         self._settings = settings
         owner, _, attribute = settings.rpartition(".")
         if owner:
@@ -220,6 +220,8 @@ class _Reader(Expressions):
 
     def fields(self, condition: str) -> set[str]:
         """The settings that a condition reads, of those that are known."""
+        if self._last_names.isdisjoint(_WORD.findall(condition)):  # most conditions are of others
+            return set()
         parts = ast.walk(ast.parse(condition, mode="eval"))
         names = {self._setting(part, self._frame) for part in parts if isinstance(part, ast.expr)}
         return {name for name in names if name in self.attributes and name is not None}

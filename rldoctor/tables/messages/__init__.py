@@ -4,7 +4,7 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,15 @@ class Table(PackedTable):
             for row in rows
         )
         return [(max(parts, key=len), parts, module, function, row) for parts, module, function, row in rows]
+
+    def conditions(self, at: Sequence[int]) -> Iterator[tuple[str, str, list[str]]]:
+        """The module, the function and the conditions of every message that the releases at these positions all have
+        under some condition."""
+        for module, functions in self._modules.items():
+            for function, rows in functions.items():
+                for _, _, conditions, *spans in rows:
+                    if conditions and all(any(first <= one <= last for first, last in stretches(spans)) for one in at):
+                        yield module, function, conditions
 
     def rows(self) -> Iterator[tuple[tuple[str, str, str, str, tuple[str, ...]], list[int]]]:
         """Every message as ``(module, function, type, template, conditions)`` with the positions of its releases."""
