@@ -55,8 +55,6 @@ TOGETHER = (ASYNC, "rollout.evaluates", "trainer.eval_strategy", "trainer.eval_e
 @check.declared(needs=["plan", "packages"])
 def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
     """Asynchronous generation and evaluation on one engine in the trainer's process."""
-    from .live import collided
-
     plan = plan_of(case)
     if not one_engine_in_the_trainer(case):
         raise NotApplicable(f"no release of {plan.framework} at hand drives one engine from two threads")
@@ -64,6 +62,8 @@ def evaluation_beside_the_thread(case: Case) -> Iterator[Finding | Reach]:
     if not together or plan.value("placement.mode") != "async":
         yield Reach("generation and evaluation take turns")
         return
+    from .live import collided  # what judges engines, for the few launches that come here
+
     if collided(case):
         yield Reach("generation and evaluation at the same time: played on an engine")
         return

@@ -36,8 +36,6 @@ from rldoctor.api import (
     Evidence,
     Finding,
     Fix,
-    Grade,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
@@ -48,7 +46,7 @@ from rldoctor.api import (
     version_within,
 )
 
-from ..declared.devices import (
+from ...declared.devices import (
     LOOPBACK,
     VISIBLE,
     Visible,
@@ -59,11 +57,8 @@ from ..declared.devices import (
     on_one_node,
     visible,
 )
-from ..observed.communication import PROBE, evidence, runs
-from ..observed.servers import serving
 
 check = Check("RLD302", "gpu-shared-by-ranks", __doc__, before=("RLD320",))
-
 _COLOCATE = {"TRL": ">=0.18", "open-r1": ">=0", "ms-swift": ">=3.5"}
 
 
@@ -137,32 +132,6 @@ def colocated_group(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-@check.observed(needs=["observations.collectives"])
-def same_uuid(case: Case) -> Iterator[Finding | Reach]:
-    """Each rank of the probe's job told which physical GPU it has."""
-    first = runs(case)[0]
-    reported = [rank for rank in first.ranks if rank.get("device", {}).get("uuid")]
-    if not reported:
-        raise NotApplicable("no rank of the probe had a GPU, or its torch does not tell the UUID")
-    for uuid, ranks in first.shared().items():
-        yield check.finding(
-            f"ranks {joined([str(rank) for rank in ranks])} are on one physical GPU"
-            + ("" if first.done else ", and their group cannot be used"),
-            severity=Severity.WARNING if first.done else Severity.ERROR,
-            grade=Grade.OBSERVED if first.done else Grade.REPRODUCED,
-            evidence=(Evidence(text=f"GPU {uuid}", source=PROBE), *evidence([] if first.done else first.failed)),
-            fixes=(_OWN_RANK,),
-        )
-    if not first.shared():
-        yield Reach(f"{len(reported)} ranks on {len(reported)} GPUs")
-
-
-_OWN_RANK = Fix(
-    title="a GPU for each rank: as many processes as CUDA_VISIBLE_DEVICES lists, torch.cuda.set_device(LOCAL_RANK)",
-    commands=("torchrun --nproc_per_node=GPUS ...",),
-)
-
-
 def _one_device(case: Case, plan: RolloutPlan) -> Iterator[Finding | Reach]:
     """Where the server is started elsewhere: on a machine with one GPU there is no room for both."""
     here = (None, "0.0.0.0", *LOOPBACK)
@@ -230,72 +199,3 @@ def _colocate(plan: RolloutPlan) -> Iterator[Fix]:
             {"placement.mode": "colocate"},
             side_effects="trainer and engine share the device's memory: lower gpu_memory_utilization, or let it sleep",
         )
-
-
-_EACH = Fix(
-    title="give each rank a device of its own before the group is made, and start as many processes on a node as it "
-    "shows devices: torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
-    commands=("torchrun --nproc_per_node=GPUS train.py", "nvidia-smi -L"),
-)
-_IN_PROCESS = Fix.unsafe(
-    "on one GPU colocate the engine with the trainer (TRL 0.18 and later, ms-swift 3.5 and later)",
-    {"placement.mode": "colocate"},
-)
-_RAY = (
-    Fix(
-        title="one worker for each GPU bundle: max_colocate_count=1 in the resource pool (verl and its forks)",
-    ),
-    Fix.unsafe(
-        "let colocated weights go by CUDA IPC or gloo (OpenRLHF 0.5.9 and later do; else)", {"sync.backend": "gloo"}
-    ),
-)
-
-
-def _fixes(event: LogEvent) -> tuple[Fix, ...]:
-    if event.incident.framework in ("verl", "openrlhf", "easyr1", "skyrl", "nemo-rl"):
-        return _RAY
-    if event.incident.framework is None and not event.search("vllm"):
-        return (_EACH,)
-    own = Fix(
-        title="give server and trainer devices of their own: CUDA_VISIBLE_DEVICES=0 for the server's command, "
-        "CUDA_VISIBLE_DEVICES=1 for the trainer's (the client takes its first visible device)",
-        commands=tuple(
-            line
-            for command in serving(event)
-            for line in (f"CUDA_VISIBLE_DEVICES=0 {command}", "CUDA_VISIBLE_DEVICES=1 accelerate launch ...")
-        ),
-    )
-    return own, _IN_PROCESS
-
-
-# NCCL's own words: `Duplicate GPU detected : rank 7 and rank 5 both on CUDA device 10000`.
-check.signature(
-    "Duplicate GPU detected",
-    details=(r"rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device (?P<device>\w+)",),
-    says=(
-        "NCCL refuses the group: [[ranks {other} and {one} are both on CUDA device {device}||two ranks share a GPU]]"
-    ),
-    fixes=lambda case, event, words: _fixes(event),
-)
-
-
-# What pynccl and torch print of it where NCCL_DEBUG is not set; while a group is built there is no other cause.
-check.signature(
-    "NCCL error: invalid usage",
-    "ncclInvalidUsage",
-    pattern="(?i)init|broadcast",
-    says="NCCL refuses to build a group (invalid usage): two of its ranks are on one physical GPU",
-    fixes=lambda case, event, words: (
-        *_fixes(event),
-        Fix(title="let NCCL name the ranks", commands=("export NCCL_DEBUG=WARN",)),
-    ),
-    url="https://github.com/huggingface/trl/issues/3487",
-)
-
-
-# TRL's server compares the device UUIDs before it builds the group.
-check.signature(
-    "for multiple distinct roles/ranks within the same communicator",
-    says="the rollout server and the trainer are on one physical GPU",
-    fixes=lambda case, event, words: _fixes(event),
-)
