@@ -10,7 +10,6 @@ from ..fixes import RESUME
 
 check.signature(
     "death signal, shutting down workers",
-    "Got termination signal: ",
     "multiprocessing.api.SignalException: Process ",
     "*** SIGTERM received at time=",
     details=(r"Received (?P<number>\d+) death signal", r"got signal: (?P<number>\d+)"),
