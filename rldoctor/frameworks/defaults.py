@@ -120,7 +120,7 @@ def _sign(dialect: Dialect, launch: Launch, native: Native) -> UnknownOption | N
         nearest = tuple(options.nearest(native.key))
         return native.as_unknown(owner=options.source, key=f"{native.operator}{native.key}", nearest=nearest)
     without = dialect.option_group(launch, native) is not None and options.declared_above(native.key) is not None
-    if not native.operator and (without if option is None else option.added):
+    if not native.operator and options.gap is None and (without if option is None else option.added):
         return native.as_unknown(owner=options.source, key=native.key, nearest=(f"+{native.key}",))
     return None
 

@@ -75,6 +75,26 @@ def test_names_of_an_older_release(launches: Launches) -> None:
     assert {option.key for option in later.unknown} >= {"orchestrator.rollouts_per_example", "inference_gpu_ids"}
 
 
+@pytest.mark.parametrize(
+    ("release", "batch", "rows", "running"),
+    [
+        ("0.5.0", "batch_size = 256", 256, 256),
+        ("0.5.0", "batch_size = 256\noversampling_factor = 1.5", 256, 384),
+        ("0.8.0", "", 128, 128),
+        ("0.8.0", "batch_size = 64\noversampling_factor = 0.1\ngroup_size = 16", 64, 16),
+        ("0.8.0", "batch_size = 64\nmax_inflight_episodes = 96", 64, 96),
+        ("0.8.0", "token_batch_size = 65536\nmax_inflight_episodes = 96", None, 96),
+        ("0.4.0", "batch_size = 256", 256, None),
+    ],
+)
+def test_what_the_batch_fills_in(
+    launches: Launches, release: str, batch: str, rows: int | None, running: int | None
+) -> None:
+    text = CONFIG.replace("batch_size = 512\ngroup_size = 16", batch)
+    (plan,) = launches({"rl.toml": text}, prime_rl=release)
+    assert (plan.value("batch.generation"), plan.value("rollout.concurrency")) == (rows, running)
+
+
 def test_a_file_for_each_part(launches: Launches) -> None:
     files = {
         "run.sh": "uv run rl --trainer @ train.toml --orchestrator @ orch.toml --inference @ infer.toml\n",

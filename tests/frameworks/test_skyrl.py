@@ -75,6 +75,42 @@ def test_a_launch_of_verl_is_not_skyrls(launches: Launches) -> None:
     assert plan.framework == "verl"
 
 
+def test_the_agents_integration_runs_what_is_installed(launches: Launches) -> None:
+    text = SECOND.format(more="").replace(
+        "skyrl.train.entrypoints.main_base", "skyrl_agent.integrations.skyrl_train.skyrl_train_main"
+    )
+    (plan,) = launches({"run.sh": text}, skyrl="0.3.0")
+    assert (plan.group, plan.value("engine.enable_sleep_mode"), plan.value("sleep.level")) == ("skyrl", True, 2)
+
+
+def test_what_hydra_refuses_and_yaml_takes(launches: Launches) -> None:
+    given = """generator.inference_engine.engine_init_kwargs='{"max_num_seqs": 7}'"""
+    assert second(launches, given).value("engine.max_num_seqs") == 7
+    torn = second(launches, """generator.inference_engine.engine_init_kwargs='{"max_num_seqs": 7'""")
+    assert torn.value("engine.max_num_seqs") != 7
+
+
+def test_what_is_filled_in_where_nothing_is_given(launches: Launches) -> None:
+    plan = second(launches)
+    assert (plan.value("model.reference_path"), plan.value("rollout.eval_sampling")) == (
+        "org/model",
+        {"temperature": 0.0},
+    )
+    other = second(launches, "trainer.ref.model.path=org/old generator.eval_sampling_params.temperature=0.6")
+    assert (other.value("model.reference_path"), other.value("rollout.eval_sampling")) == (
+        "org/old",
+        {"temperature": 0.6},
+    )
+
+
+def test_colocated_engines_sleep_in_any_release(launches: Launches) -> None:
+    (plan,) = launches({"run.sh": FIRST.format(more="")}, vllm="0.13.0")
+    assert (plan.value("engine.enable_sleep_mode"), plan.value("sleep.level")) == (True, None)
+    apart = FIRST.format(more="trainer.placement.colocate_all=false")
+    (plan,) = launches({"run.sh": apart}, skyrl_train="0.4.0", vllm="0.13.0")
+    assert plan.value("engine.enable_sleep_mode") is False
+
+
 def test_a_job_description_holds_the_launch_as_shell(launches: Launches) -> None:
     indented = "".join(f"  {row}\n" for row in SECOND.format(more="").splitlines())
     (plan,) = launches({"job.yaml": f"resources: {{}}\nrun: |\n{indented}"}, skyrl="0.3.0")

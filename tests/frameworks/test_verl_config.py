@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from rldoctor.frameworks.installed import InstalledOptions
+from rldoctor.launch.recognise import read
 from rldoctor.plan.model import RolloutPlan
 
 Launches = Callable[..., list[RolloutPlan]]
@@ -51,6 +54,34 @@ def test_keys_of_another_configuration_are_no_mistakes(launches: Launches, main:
 )
 def test_keys_that_the_configuration_lacks_are_refused(launches: Launches, main: str, key: str, version: str) -> None:
     assert unknown(launches, f"{main} {key}=1", version) == [key]
+
+
+INSTALLED = {
+    "verl/__init__.py": "",
+    "verl/trainer/config/ppo_trainer.yaml": "algorithm: {_target_: verl.trainer.config.AlgoConfig, gamma: 1.0}\n",
+    "verl/trainer/config/__init__.py": "from .algorithm import AlgoConfig\n",
+    "verl/trainer/config/algorithm.py": """
+@dataclass
+class FilterGroupsConfig:
+    enable: bool = False
+@dataclass
+class AlgoConfig:
+    gamma: float = 1.0
+    filter_groups: Optional[FilterGroupsConfig] = None
+""",
+}
+
+
+@pytest.mark.parametrize(("main", "refused"), [("recipe.dapo.main_dapo", False), (MAIN, True)])
+def test_a_recipe_that_is_not_installed_has_keys_of_its_own(tmp_path: Path, main: str, refused: bool) -> None:
+    for name, text in INSTALLED.items():
+        file = tmp_path / "site-packages" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    launch = tmp_path / "run.sh"
+    launch.write_text(f"python3 -m {main} algorithm.filter_groups.enable=True {ROLLOUT}.name=vllm\n")
+    (plan,) = read(launch, version_of={"verl": "0.8.0"}, known=InstalledOptions(tmp_path / "site-packages").at)
+    assert ("algorithm.filter_groups.enable" in [option.key for option in plan.unknown]) is refused
 
 
 OWN = """hydra:

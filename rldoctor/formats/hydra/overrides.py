@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rldoctor.formats.hydra.grammar import TooLargeError, parse_value
@@ -58,3 +59,18 @@ def parse(text: str) -> Any:
         if (named := PLACEHOLDER.search(text)) is not None:
             return Unresolved(text, f"{named[0]} is to be filled in")
         return Refused(text, f"Hydra refuses it: {error}")
+
+
+def by_yaml(native: Native) -> Native:
+    """The override as ``OmegaConf.from_cli`` reads it, for which a value is YAML: where Hydra's grammar refuses it
+    (``a={"b": 1}``)."""
+    from rldoctor.errors import InputError
+    from rldoctor.formats.source import Source
+    from rldoctor.formats.yaml.reader import read_value
+
+    if native.form is not Form.OVERRIDE or not isinstance(native.value, Refused):
+        return native
+    try:
+        return replace(native, value=read_value(Source(native.value.raw, native.file)))
+    except InputError:
+        return native

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rldoctor.counted import counted
+from rldoctor.formats.hydra.overrides import by_yaml
+from rldoctor.formats.native import Native
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.draft import Draft
@@ -264,6 +266,10 @@ class EasyR1(Dialect):
         "trainer.remove_*",
     )  # fmt: skip
     derivations = (_placement, _engine, _seeds, _batch, _trainer, _environment)
+
+    def collected(self, launch: Launch) -> Iterator[Native]:
+        """OmegaConf reads its overrides (main.py, from_cli)."""
+        yield from map(by_yaml, super().collected(launch))
 
     def ships(self, config: str) -> bool:
         """The file that its example launches build upon, with the values of the release."""

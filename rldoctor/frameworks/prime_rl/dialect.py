@@ -163,6 +163,20 @@ def _placement(draft: Draft) -> None:
         draft.derive("placement.engines", samples // size, f"{samples} devices / {size}", "engine.tensor_parallel_size")
 
 
+def _batching(draft: Draft) -> None:
+    """resolve_batching (configs/orchestrator.py) fills in from 0.5.0 on what is null by default."""
+    if not between(draft, "prime-rl", "0.5") or draft.native("orchestrator.token_batch_size") is not None:
+        return
+    draft.derive("batch.generation", 128, "neither samples nor tokens of a batch are given")
+    rows, factor = draft.value("batch.generation"), draft.native("orchestrator.oversampling_factor")
+    if not isinstance(rows, int) or not isinstance(factor, int | float | None):
+        return
+    running = rows if factor is None else int(rows * factor)
+    if between(draft, "prime-rl", "0.6"):
+        running = max(running, draft.value("batch.generations") or 1)
+    draft.derive("rollout.concurrency", running, "samples of a batch x oversampling_factor", "batch.generation")
+
+
 def _rollout(draft: Draft) -> None:
     draft.derive("rollout.backend", "vllm", "the only engine of prime-rl")
     scheduled = any(key.startswith("orchestrator.sampling.temp_scheduler") for key in draft.natives)
@@ -225,7 +239,7 @@ class PrimeRL(Deciding):
         "max_async_level", "deployment.*", "teacher*", "experimental*", "matmul_precision", "env_vars*", "sft*",
         "*_server*", "trainer", "orchestrator", "inference", "collect*", "heartbeat*", "run_*", "async_*",
     )  # fmt: skip
-    derivations = (_shared, _placement, _rollout, _seeds, _trainer)
+    derivations = (_shared, _placement, _batching, _rollout, _seeds, _trainer)
 
     def spell(self, edit: Edit, plan: RolloutPlan) -> Spelling:
         """Releases that take lists of devices (``trainer_gpu_ids``) take no numbers of them."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from rldoctor.formats.hydra.overrides import by_yaml
 from rldoctor.formats.native import Native
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
@@ -80,6 +81,11 @@ class SkyRL(Deciding):
     def role(self, launch: Launch) -> str:
         """``serve`` starts the engines alone."""
         return "server" if launch.entry.endswith(".entrypoints.serve") else "trainer"
+
+    def collected(self, launch: Launch) -> Iterator[Native]:
+        """skyrl has no Hydra: OmegaConf reads its overrides (config.py, from_cli_overrides)."""
+        natives = super().collected(launch)
+        yield from map(by_yaml, natives) if owner_of(launch) == SECOND else natives
 
     def main_group(self, launch: Launch) -> str:
         """The options of the package that the launch runs."""

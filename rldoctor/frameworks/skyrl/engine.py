@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.shared_rules import keys_of, passed_twice
-from rldoctor.frameworks.skyrl.release import FIRST, first, owner_of, second, servers
+from rldoctor.frameworks.skyrl.release import FIRST, first, handed_over, owner_of, second, servers
 from rldoctor.frameworks.skyrl.table import ENGINE, LEGACY, TABLE
 
 # What ray_wrapped_inference_engine.py passes to the actors by name, beside **engine_init_kwargs (from 0.2 on).
@@ -74,10 +74,12 @@ def engine(draft: Draft) -> None:
     draft.derive("engine.trust_remote_code", True, "fixed by SkyRL")
     shared = servers(draft)
     colocated = draft.value("placement.mode") == "colocate"
+    if colocated and not handed_over(draft):  # in every release
+        draft.derive("engine.enable_sleep_mode", True, "colocate_all", "placement.mode")
     if shared is not None:
-        offloading = draft.native(f"{ENGINE}.offload_kv_for_weight_sync") is True and second(draft, "0.4")
-        draft.derive("engine.enable_sleep_mode", colocated or offloading, "colocate_all", "placement.mode")
         draft.derive("sleep.enabled", colocated, "colocate_all", "placement.mode")
+        offloading = draft.native(f"{ENGINE}.offload_kv_for_weight_sync") is True and second(draft, "0.4")
+        draft.derive("engine.enable_sleep_mode", offloading, "colocate_all", "placement.mode")
         if not draft.value("env.VLLM_USE_V1"):
             draft.override("env.VLLM_USE_V1", "1", "SkyRL sets it where it is not set")
     if shared is False:

@@ -10,7 +10,7 @@ from rldoctor.formats.values import Unresolved, convert
 from rldoctor.frameworks.batch import count_completions
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.groups import driver, placement_group
-from rldoctor.frameworks.skyrl.release import handed_over, owner_of
+from rldoctor.frameworks.skyrl.release import handed_over, owner_of, second
 from rldoctor.frameworks.skyrl.table import ENGINE, PLACEMENT
 
 
@@ -45,6 +45,9 @@ def trainer(draft: Draft) -> None:
     draft.derive(
         "trainer.temperature", draft.value("sampling.temperature"), "the sampling temperature", "sampling.temperature"
     )
+    draft.derive("model.reference_path", draft.value("model.path"), "the policy's own", "model.path")
+    if second(draft, "0.1"):  # GeneratorConfig.__post_init__
+        draft.derive("rollout.eval_sampling", {"temperature": 0.0}, "no eval_sampling_params are given")
     every = draft.value("trainer.eval_every")
     draft.derive(
         "rollout.evaluates", None if every is None else every > 0, "eval_interval above 0", "trainer.eval_every"

@@ -13,7 +13,7 @@ FIRST, SECOND = "skyrl-train", "skyrl"
 def owner_of(launch: Launch) -> str:
     """``skyrl-train`` or ``skyrl``: by the module that is run, else by its keys, else by what is installed."""
     entry = launch.entry
-    if "skyrl_train" in entry:
+    if "skyrl_train" in entry and "skyrl_agent" not in entry:  # whose integration has that name with both
         return FIRST
     if entry.startswith(("skyrl.", "examples.train.", "examples.train_integrations.")):
         return SECOND
