@@ -48,8 +48,9 @@ OTHERS_COUNTED_BEFORE = (0, 9, 1)
 ENVIRON = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 # A miniature's matrices are too small to share: threads that wait for each other cost more than they do, by far where
-# the machine has other work. Releases from EXACT_FROM on take "nobind".
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+# the machine has other work. Binding them to no core has another name since this release; what is neither that nor a
+# list of cores ends in a segmentation fault (vllm/v1/worker/cpu_worker.py).
+ONE_THREAD, NOBIND_FROM = {"OMP_NUM_THREADS": "1"}, (0, 11, 1)
 
 # Compressed attention (MLA) is computed as plain attention on the CPU, with the same weights. Where positions are not
 # scaled it goes through a kernel that is wrong there for keys of one head (vllm-cpu 0.32, RotaryEmbedding.forward_cpu
@@ -139,9 +140,10 @@ def basis(case: Case, request: Request) -> Basis:
     kind = "cpu" if device is None else "cuda"
     options["max_num_seqs"] = MOST_SEQUENCES
     version = release(case)
-    if kind == "cpu" and version is not None and version >= EXACT_FROM and not runs_itself(case, request):
-        options["dtype"] = EXACT
-        environ |= ONE_THREAD
+    if kind == "cpu" and version is not None and not runs_itself(case, request):
+        environ |= {**ONE_THREAD, "VLLM_CPU_OMP_THREADS_BIND": "nobind" if version >= NOBIND_FROM else "all"}
+        if version >= EXACT_FROM:
+            options["dtype"] = EXACT
     if kind == "cpu" and _compresses(case):
         environ |= PLAIN_ATTENTION
     if case.plan is None or case.plan.value("rollout.backend", "vllm") != "vllm":

@@ -41,6 +41,12 @@ def test_a_release_with_one_block_size_is_not_asked_for_another() -> None:
     assert "block_size" not in options("0.9.1")
 
 
+@pytest.mark.parametrize(("version", "word"), [("0.9.1", "all"), ("0.11.0", "all"), ("0.11.1", "nobind")])
+def test_threads_are_bound_to_no_core_in_the_word_of_the_release(version: str, word: str) -> None:
+    assert made(version).environ["VLLM_CPU_OMP_THREADS_BIND"] == word
+    assert "VLLM_CPU_OMP_THREADS_BIND" not in made(version, gpu(0)).environ
+
+
 def test_a_long_context_is_scaled_and_the_budget_with_it() -> None:
     reported = options(max_model_len=8192, max_num_batched_tokens=4096)
     assert (reported["max_model_len"], reported["max_num_batched_tokens"]) == (2048, 1024)
