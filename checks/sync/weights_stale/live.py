@@ -111,9 +111,10 @@ def _synced(case: Case) -> Iterator[Job]:
 
 
 def _require_followed(job: Job) -> None:
-    """Raises :class:`NotApplicable` where the first update is found to be not followed, on new prompts or on those that
-    were seen before: one cause, one finding."""
-    if between(require(job, "after"), "engine", "trainer").beyond(noise_of(job)):
+    """Raises :class:`NotApplicable` where the first update is found to be not followed, on new prompts, on those that
+    were seen before, on other tokens or in a larger batch: one cause, one finding."""
+    apart = (between(require(job, "after"), "engine", "trainer"), _rows_apart(job), _of_many(job))
+    if any(one is not None and one.beyond(noise_of(job)) for one in apart):
         raise NotApplicable("the engine does not follow the first update already")
 
 

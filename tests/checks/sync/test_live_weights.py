@@ -103,6 +103,8 @@ def test_an_engine_that_keeps_one_row() -> None:
     rows = {"token_ids": [3, 4, 5, 6], "engine": [-2.0, -2.0, -4.0], "trainer": [-2.0, -2.0, -2.0]}
     (finding,) = findings(weights_stale.check, reported(vocabulary=rows))
     assert "not on others: rows of the embedding or of the head" in finding.message
+    late = {"start": [-1.5] * 4, "end": [-2.5] * 4}
+    assert findings(weights_stale.check, reported(vocabulary=rows, restored=late)) == [finding]
     assert not findings(weights_stale.check, reported(vocabulary={**rows, "engine": rows["trainer"]}))
 
 
