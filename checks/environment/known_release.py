@@ -28,10 +28,8 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from rldoctor.api import (
-    Applicability,
     Case,
     Check,
-    Edit,
     Evidence,
     Finding,
     Fix,
@@ -51,6 +49,7 @@ from rldoctor.api.packages import FRAMEWORKS, packages_of, required
 from rldoctor.api.releases import KnownIssue, exports, known_issues, symbol_packages
 
 from ..observed.imports import distribution
+from ..observed.known_defects import fixes_of
 from ..observed.unfit_calls import unfit
 
 # What a row lacks that holds only in some launches.
@@ -128,15 +127,9 @@ def _finding(row: KnownIssue, case: Case) -> Finding:
         f"{row.package} {version}: {row.symptom}",
         severity=Severity(row.severity),
         evidence=(Evidence(text=f"{row.package} {version} ({row.versions})", source=row.package), *evidence),
-        fixes=_fixes(row),
+        fixes=fixes_of(row),
         url=row.url,
     )
-
-
-def _fixes(row: KnownIssue) -> tuple[Fix, ...]:
-    edits = tuple(Edit(option=option, value=value) for option, value in row.edits.items())
-    commands = (row.command,) if row.command else ()
-    return (Fix(title=row.fix, applicability=Applicability.UNSAFE, edits=edits, commands=commands),)
 
 
 # A line that only one defect prints -> the row of the table.
@@ -158,7 +151,7 @@ def printed(case: Case, event: LogEvent) -> Iterator[Finding]:
     if row.package == "ms-swift" and event.incident.framework != "ms-swift":
         return  # the same words come from a user's own call of generate()
     named = f"{row.package} {version}" if version else f"{row.package}{row.versions}"
-    yield check.finding(f"{named}: {row.symptom}", fixes=_fixes(row), url=row.url)
+    yield check.finding(f"{named}: {row.symptom}", fixes=fixes_of(row), url=row.url)
 
 
 # cuBLAS chooses a kernel by a table that has no row for this GPU.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rldoctor.api import Applicability, Case, Edit, Evidence, Fix, RolloutPlan, find
-from rldoctor.api.releases import known_issues
+from rldoctor.api.releases import known_here
 
 from ..exceptions import places
 from .rollout import Job, describe, frames, records, require
@@ -51,8 +51,7 @@ def shown(case: Case) -> bool:
 def never_ends(case: Case) -> str | None:
     """The installed vLLM's version where it is known never to end a request that cannot reach its ``min_tokens``."""
     found = find(case.packages, "vllm") if case.packages is not None else None
-    known = next(issue for issue in known_issues() if issue.id == ENDLESS)
-    return found.version if found is not None and known.covers(case) else None
+    return found.version if found is not None and known_here(ENDLESS, case) is not None else None
 
 
 def outgrown(job: Job) -> tuple[str, tuple[Evidence, ...]] | None:

@@ -35,6 +35,7 @@ from rldoctor.api import Case, Check, Edit, Evidence, Finding, Fix, Grade, NotAp
 from ..observed import answers
 from ..observed.agreement import masked
 from ..observed.draws import Kind, judged, mixed, power, sampled
+from ..observed.known_defects import fixes_here
 from ..observed.rollout import (
     NEVER,
     Completion,
@@ -288,7 +289,11 @@ def requests_that_differ(case: Case) -> Iterator[Finding | Reach]:
                         source="mixed scenario",
                     ),
                 ),
-                fixes=(Fix(title="another release of vLLM; until then no allowed_token_ids beside other requests"),),
+                fixes=fixes_here(
+                    "vllm-allowed-tokens-of-another-row",
+                    case,
+                    "another release of vLLM; until then no allowed_token_ids beside other requests",
+                ),
                 url="https://github.com/vllm-project/vllm/pull/48419",
             )
         elif reported:

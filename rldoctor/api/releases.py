@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.knowledge.known_issues import KnownIssue, known_issues
+from rldoctor.knowledge.known_issues import KnownIssue, known_here, known_issues
 from rldoctor.knowledge.layers import elsewhere, mended, replaced
 from rldoctor.knowledge.releases import acceptable as acceptable_releases
 from rldoctor.knowledge.releases import accepting as accepting_releases
@@ -27,6 +27,7 @@ __all__ = [
     "combined_specifier",
     "elsewhere",
     "exports",
+    "known_here",
     "known_issues",
     "mended",
     "published_name",

@@ -7,6 +7,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
+from rldoctor.case import Case
 from rldoctor.knowledge import table
 from rldoctor.knowledge.scope import Scope
 from rldoctor.records import dataclass
@@ -27,6 +28,12 @@ class KnownIssue(Scope):
     severity: str = "warning"
     command: str | None = None
     edits: Mapping[str, Any] = field(default_factory=dict)
+
+
+def known_here(name: str, case: Case) -> KnownIssue | None:
+    """The row of that ``id``, where a case has its releases and settings."""
+    row = next(issue for issue in known_issues() if issue.id == name)
+    return row if row.covers(case) else None
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ from rldoctor.api import Case, Evidence, Finding, Fix, Grade, NotApplicable, Rea
 
 from ...observed import answers
 from ...observed.draws import judged, power, sampled, seeded, without_effect, wrong_by_themselves
+from ...observed.known_defects import fixes_here
 from ...observed.rollout import describe, records, require, rollouts, runs
 from . import check
 
@@ -17,6 +18,8 @@ MINIATURE = "miniature"
 # What requests call a grammar, by release. Before https://github.com/vllm-project/vllm/pull/49227 xgrammar knew only
 # the tokenizer's own end: another one of generation_config.json broke it off (finish reason ``error``, as in 0.26).
 GRAMMARS = ("structured_outputs", "guided_decoding")
+
+_NO_SEEDS = "another release of vLLM; until then do not count on seeds of requests"
 
 
 @check.observed(needs=["plan", "observations.rollout"])
@@ -125,6 +128,7 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
         seeds = drawn.changed or drawn.shared or drawn.preempted or drawn.beside
         if seeds:
             said, severity = f"{len(drawn.shared)} of them draw the same tokens", Severity.ERROR
+            fixes: tuple[Fix, ...] = (Fix(title=_NO_SEEDS),)
             if drawn.changed:
                 said = f"{len(drawn.changed)} of them draw other tokens the second time"
             elif drawn.preempted and not drawn.shared:
@@ -132,12 +136,13 @@ def seed_not_applied(case: Case) -> Iterator[Finding | Reach]:
             elif drawn.beside and not drawn.shared:
                 said = f"{len(drawn.beside)} of them draw other tokens beside a request without a seed"
                 # Its sampler of the CPU gives up all seeds of such a batch; that of GPUs keeps them.
-                severity = Severity.NOTE if records(job).get("engine", {}).get("device") == "cpu" else Severity.ERROR
+                if records(job).get("engine", {}).get("device") == "cpu":
+                    severity, fixes = Severity.NOTE, fixes_here("vllm-cpu-seeds-beside-none", case, _NO_SEEDS)
             yield check.finding(
                 f"{describe(job)} does not apply the seeds of requests: {said}",
                 severity=severity,
                 grade=Grade.OBSERVED,
                 evidence=(Evidence(text=f"seeds {seeds}", source="sampling scenario"),),
-                fixes=(Fix(title="another release of vLLM; until then do not count on seeds of requests"),),
+                fixes=fixes,
             )
         yield Reach(f"requests with a seed of their own repeat on {describe(job)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rldoctor_checks.sync import outputs_corrupt
 
 from rldoctor.api import Case, Check, Finding, Outcome, Severity
 from rldoctor.judge import judge_one
-from tests.observations import completion, scenario_case
+from tests.observations import completion, packages, scenario_case
 
 # A distribution of eight tokens, as after a prompt, and the same with one parameter that keeps four of them.
 CHANCES = (0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.02)
@@ -264,6 +265,9 @@ def test_requests_that_get_what_another_one_is_allowed() -> None:
     (finding,) = findings(outputs_corrupt.check, mixed_case(wrong, imposed=imposed))
     assert "gives some the tokens that allowed_token_ids of another allows (top_k)" in finding.message
     assert finding.severity is Severity.WARNING
+    for version, words in (("0.14.1", "vLLM 0.31.0"), ("0.32.0", "another release of vLLM")):
+        reported = replace(mixed_case(wrong, imposed=imposed), packages=packages(vllm=version))
+        assert words in findings(outputs_corrupt.check, reported)[0].fixes[0].title
     # What is wrong beside that, or before it, is another matter.
     for more in ([kind("top_p", observed=160.0)], []):
         later = {"top_k": [{**imposed["top_k"][0], "place": 2 if more else 5}]}
@@ -306,6 +310,14 @@ def test_seeds_that_do_not_repeat(batches: tuple[int, ...], device: str, said: s
         option_unknown.check, case(seeds=seeds, siblings=[[1], [2]], engine={**EXACT, "device": device})
     )
     assert said in finding.message and finding.severity is severity
+
+
+def test_releases_whose_sampler_of_the_cpu_gives_seeds_up_are_known() -> None:
+    seeds = [{"seed": 1, "batch": batch, "token_ids": [token]} for batch, token in enumerate((0, 0, 9))]
+    reported = case(seeds=seeds, siblings=[[1], [2]], engine={**EXACT, "device": "cpu"})
+    for version, words in (("0.14.1", "vLLM 0.29.0"), ("0.32.0", "another release of vLLM")):
+        (finding,) = findings(option_unknown.check, replace(reported, packages=packages(vllm=version)))
+        assert words in finding.fixes[0].title
 
 
 def test_completions_of_a_seeded_request_that_are_the_same() -> None:
