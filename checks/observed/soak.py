@@ -101,12 +101,26 @@ class Trend:
 
 
 def soaked(case: Case) -> tuple[Job, list[dict[str, Any]]]:
-    """The soak and its windows. Raises :class:`NotChecked` where it was too short to tell anything."""
+    """The soak and its windows. Raises :class:`NotChecked` where it has none."""
     job = case.observations["soak"].get("traffic", {})
     windows = list(records(job).get("windows", ()))
+    if not windows:
+        raise NotChecked("the soak took no measures", "--soak with more minutes")
+    return job, windows
+
+
+def measured(case: Case) -> tuple[Job, list[dict[str, Any]]]:
+    """The same. Raises :class:`NotChecked` where the soak was too short to tell growth."""
+    job, windows = soaked(case)
     if len(_settled(windows)) < FEWEST:
         raise NotChecked(f"the soak took {len(windows)} measures, too few to tell growth", "--soak with more minutes")
     return job, windows
+
+
+def served(windows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Up to where the engine answers no more: without the last windows, in all of which requests were left over."""
+    left = next((n for n, window in enumerate(reversed(windows)) if not window["unfinished"]), len(windows))
+    return windows[: len(windows) - left]
 
 
 def trend(windows: Sequence[Mapping[str, Any]], quantity: Quantity) -> Trend | None:
@@ -122,7 +136,8 @@ def trend(windows: Sequence[Mapping[str, Any]], quantity: Quantity) -> Trend | N
     first, second = rising[half] - rising[0], rising[-1] - rising[half]
     rises = sum(later > earlier for earlier, later in pairwise(rising)) / (len(rising) - 1)
     hours = (settled[-1]["seconds"] - settled[0]["seconds"]) / 3600
-    lasts = rises >= MOST_RISE and second >= LASTING * first * (len(rising) - 1 - half) / half
+    # For each cycle: a busy machine plays fewer of them between two measures.
+    lasts = rises >= MOST_RISE and second * (at[half] - at[0]) >= LASTING * first * (at[-1] - at[half])
     return Trend(quantity, values, int(at[-1] - at[0]), hours, slope, uncertainty, noise, lasts)
 
 
@@ -154,13 +169,14 @@ def reach(windows: Sequence[Mapping[str, Any]], seen: Sequence[Trend]) -> Reach:
 @dataclass(frozen=True)
 class Turn:
     """Requests that are the same every time, and are answered otherwise from some window on: how many ``requests`` came
-    before, after which ``cycles`` they were answered as ever and otherwise, both answers by request, and those of them
-    whose answer was another one's before."""
+    before, after which ``cycles`` they were answered as ever and otherwise, both answers by request, those of them
+    whose answer was another one's before, and those that get none, or none to its end."""
 
     requests: int
     cycles: tuple[int, int]
     answers: Mapping[str, tuple[str, str]]
     others: tuple[str, ...]
+    unanswered: tuple[str, ...]
 
 
 def turned(job: Job, windows: Sequence[Mapping[str, Any]]) -> Turn | None:
@@ -178,6 +194,7 @@ def turned(job: Job, windows: Sequence[Mapping[str, Any]]) -> Turn | None:
         cycles=(windows[at - 1]["cycles"] if at else 0, windows[at]["cycles"]),
         answers={name: (str(ever), str(now or "no answer")) for name, (ever, now) in changed.items()},
         others=tuple(name for name, (_, now) in changed.items() if now and _of_another(name, now, first)),
+        unanswered=tuple(name for name, (_, now) in changed.items() if now is None or now.end is None),
     )
 
 

@@ -55,7 +55,7 @@ from ..exceptions import places, root_of
 from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
-from ..observed.soak import BLOCKS, OPEN, Quantity, reach, soaked, traffic_faults, trend, turned
+from ..observed.soak import BLOCKS, OPEN, Quantity, measured, reach, served, soaked, traffic_faults, trend, turned
 from ..observed.traces import beyond_the_budget, faults, other_lengths, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
@@ -96,8 +96,9 @@ _TRY_WITHOUT = replace(_NO_PREFIX, title="see whether it happens without prefix 
 @check.observed(needs=["observations.soak"])
 def leaks(case: Case) -> Iterator[Finding | Reach]:
     """Cycle by cycle the engine has fewer free KV blocks while nothing runs, or more files, threads or processes."""
-    job, windows = soaked(case)
-    seen = [one for one in (trend(windows, quantity) for quantity in (BLOCKS, *OPEN)) if one is not None]
+    job, windows = measured(case)
+    blocks = trend(served(windows), BLOCKS)
+    seen = [one for one in (blocks, *(trend(windows, quantity) for quantity in OPEN)) if one is not None]
     grown = [one for one in seen if one.grows]
     sockets = sum(one.per_cycle for one in grown if one.quantity.name == "sockets")
     # Every socket is an open file.
@@ -118,7 +119,7 @@ def leaks(case: Case) -> Iterator[Finding | Reach]:
 @check.observed(needs=["observations.soak"])
 def slows_down(case: Case) -> Iterator[Finding | Reach]:
     """The engine's quicker steps, which other work on the machine hardly touches, take longer cycle by cycle."""
-    job, windows = soaked(case)
+    job, windows = measured(case)
     steps = trend(windows, STEP)
     if steps is None:
         raise NotChecked("the engine's steps were not timed")
@@ -141,8 +142,13 @@ def slows_down(case: Case) -> Iterator[Finding | Reach]:
 def goes_wrong_in_time(case: Case) -> Iterator[Finding | Reach]:
     """Requests that are the same every time lose their answers, or get each other's, from some cycle on."""
     job, windows = soaked(case)
-    turn, met = turned(job, windows), traffic_faults(job, windows)
+    blocks = trend(served(windows), BLOCKS)
+    # That requests are left over once all blocks are lost is no second finding.
+    told = served(windows) if blocks is not None and blocks.grows else windows
+    turn, met = turned(job, told), traffic_faults(job, told)
     reported = [f"{name}: {turn.answers[name][1]}, another's answer" for name in turn.others] if turn else []
+    if turn and met is None and not reported:
+        reported = [f"{name}: not answered any more" for name in turn.unanswered]
     cycles = turn.cycles[1] if reported and turn else 0
     if met is not None and not reported:
         reported, cycles = met[1], met[0]["cycles"]

@@ -91,8 +91,8 @@ def turns(case: Case) -> Iterator[Finding | Reach]:
         count = len(require(job, "first")["answers"])
         yield Reach(f"{count} fixed requests are answered alike through {windows[-1]['cycles']} cycles")
         return
-    if turn.others:
-        raise NotApplicable("requests get each other's answers (RLD220)")
+    if turn.others or turn.unanswered:
+        raise NotApplicable("requests get each other's answers, or none (RLD220)")
     name, (before, after) = next(iter(turn.answers.items()))
     yield check.finding(
         f"{describe(job)} answers requests otherwise after {turn.requests} requests, with the same weights "

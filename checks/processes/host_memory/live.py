@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rldoctor.api import Case, Finding, Fix, Grade, Reach, Severity
 
 from ...observed.rollout import describe
-from ...observed.soak import DEVICE, HOST, reach, soaked, trend
+from ...observed.soak import DEVICE, HOST, measured, reach, trend
 from . import check
 from .fixes import MORE
 
@@ -15,7 +15,7 @@ from .fixes import MORE
 @check.observed(needs=["observations.soak"])
 def grows_under_traffic(case: Case) -> Iterator[Finding | Reach]:
     """The engine's processes take more host memory with every round of the same traffic."""
-    job, windows = soaked(case)
+    job, windows = measured(case)
     seen = [one for one in (trend(windows, HOST), trend(windows, DEVICE)) if one is not None]
     grown = [one for one in seen if one.grows]
     if not grown:

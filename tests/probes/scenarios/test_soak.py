@@ -130,6 +130,7 @@ def windows(**series: list[float]) -> Case:
             "seconds": 10.0 * i,
             "cycles": 3 * i,
             "requests": 36,
+            "unfinished": 0,
             "fixed": fixed(drawn=i),
         }
         for i in range(1, count + 1)
@@ -169,6 +170,28 @@ def test_growth_is_told_by_the_cycle() -> None:
     sockets = [13.0 + 3 * i for i in range(12)]
     assert len(found(windows(sockets=sockets, files=[40 + value for value in sockets]))) == 1
     assert len(found(windows(sockets=sockets, files=[40 + 3 * value for value in sockets]))) == 2
+
+
+def starving(cycles: list[int], blocks: list[float], served: int) -> Case:
+    """A soak in which blocks are lost until nothing is scheduled any more, after so many measures."""
+    reported = windows(free_blocks=blocks)
+    for i, row in enumerate(reported.observations["soak"]["traffic"]["records"]["windows"]):
+        row["cycles"] = cycles[i]
+        if i >= served:
+            row["unfinished"] = 12
+            for answer in row["fixed"]["answers"].values():
+                answer.update(token_ids=[], logprobs=[], finish_reason=None, aborted=False, aborted_at=None)
+    return reported
+
+
+def test_an_engine_whose_blocks_run_out_loses_blocks_and_nothing_else() -> None:
+    """A busy machine plays fewer cycles between two measures, and fewest when requests wait for each other."""
+    cycles = [7, 13, 19, 28, 38, 47, 51, 54, 55, 56]
+    (said,) = found(starving(cycles, [17, 15, 14, 11, 8, 5, 4, 3, 2, 2], served=8))
+    assert "loses KV blocks under traffic: 0.3" in said
+    # Too quick for a slope.
+    (said,) = found(starving([4, 9, 10, 11, 12, 13], [11, 1, 1, 1, 1, 1], served=1))
+    assert "loses or mixes up requests of a single caller after 9 cycles: 2 faults" in said
 
 
 def test_steps_that_take_longer() -> None:
