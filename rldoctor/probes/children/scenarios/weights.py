@@ -94,11 +94,13 @@ class _Play:
         self.running.record("after", after)
         self._scores(sent)
         self._refusals(sent)
+        # In the prefix cache once more, which other requests have filled since, and asked for before these do again:
+        # what they find there is of the weights of before, if the reset did nothing.
+        self._sampled("seen")
         self._send("the weights of before", self.named(old))
         self.running.engine.reset_prefix_cache()
-        self.running.record("restored", {"start": start, "end": self._score()})
-        # Found in the prefix cache since the first update, if the reset after the last one did nothing.
         again = self._sampled("seen")
+        self.running.record("restored", {"start": start, "end": self._score()})
         self._reported(again, "trainer")
         self.running.record("again", again)
         longest = max(map(len, self.prompts.values())) + self.response
