@@ -207,12 +207,14 @@ def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: in
 
 
 def _misspelt(tokenizer: Any, completion: Any) -> list[tuple[str, str]]:
-    """Releases differ in whether a token that begins a word has its space, and some tell no text."""
+    """Releases differ in whether a token that begins a word has its space, V1 before 0.10 tells each as the vocabulary
+    writes it, and some tell no text."""
+    pieces = tokenizer.convert_ids_to_tokens(list(completion.token_ids))
     told = [
-        (getattr((place or {}).get(token), "decoded_token", None), str(tokenizer.decode([token])))
-        for place, token in zip(completion.logprobs or [], completion.token_ids)  # noqa: B905 - Python 3.9
+        (getattr((place or {}).get(token), "decoded_token", None), str(tokenizer.decode([token])), piece)
+        for place, token, piece in zip(completion.logprobs or [], completion.token_ids, pieces)  # noqa: B905 - Python 3.9
     ]
-    return [(one, own) for one, own in told if one is not None and one.strip() != own.strip()]
+    return [(one, own) for one, own, piece in told if one not in (None, piece) and one.strip() != own.strip()]
 
 
 def _same(tokenizer: Any, text: str) -> bool:
