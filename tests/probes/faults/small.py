@@ -553,7 +553,8 @@ def resumed_without_its_first_block(llm: Any) -> None:
 
     def preempted(request: Any, *given: Any, **named: Any) -> None:
         preempt(request, *given, **named)
-        request.num_computed_tokens = block
+        # The scheduler's own books refuse what would leave nothing to compute.
+        request.num_computed_tokens = block if request.num_tokens > block else 0
 
     changes.put(scheduler, "_preempt_request", preempted)
 
