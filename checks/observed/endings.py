@@ -71,6 +71,11 @@ def cut_short(case: Case, event: LogEvent) -> bool:
     return unfinished(case, event) and was_sound(case, event)
 
 
+def given_back(event: LogEvent) -> bool:
+    """Whether who had asked Slurm for the allocation left it himself, which then revokes it."""
+    return any("Relinquishing job allocation " in line for line in event.before)
+
+
 def was_at_work(case: Case, event: LogEvent) -> bool:
     """Whether the run was cut short, and had not said that it was done, be it a script's word: a signal that nobody
     explains reaches what is left of a run, too."""

@@ -143,7 +143,7 @@ _OTHERWISE = re.compile(
     r"|^\s*\"?\w+\"?\s*[:=]\s*[\d.]+,?$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
     # Nodes that nobody uses.
-    r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|\bnodes?\b(?: \S+)? (?:is|was) idle\b"
+    r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|(?:\bnodes?\b(?: \S+)?|\bit) (?:is|was) idle\b"
     r"|\bscal\w+ (?:down|in|to)\b"
     # Nothing that went wrong, or nothing of several.
     r"|\b(?:ignor(?:es|ing)|attempting to|tolerant of|alarm)\b|^job terminated\.$|\b(?:normally|cleanly|to spare)\b"

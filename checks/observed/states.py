@@ -15,7 +15,7 @@ from rldoctor.api import Case, LogEvent
 from rldoctor.api.logs import unsigned
 
 from .causes import Why, cause, spelled
-from .endings import cut_short, no_task_ended_before
+from .endings import cut_short, given_back, no_task_ended_before
 from .outside import ended, is_of_a_tool
 
 # Where a reason stands, and what a row of a table of jobs says.
@@ -196,7 +196,7 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
             return False
         if _BARE.search(event.line) and any(_MESSAGE.match(line) for line in (*event.before[-3:], *event.after[:3])):
             return False
-        went_on = any(_WENT_ON.search(line) for line in event.after)
+        went_on = given_back(event) or any(_WENT_ON.search(line) for line in event.after)
         if went_on or one_of_several(event) or explains_reasons(event) or not cut_short(case, event):
             return False
         # Of a step of which a task has ended the rest is ended by whoever runs it.

@@ -39,7 +39,7 @@ GROUP_END = expression(r"\s{0,40}\+-{10,}$")
 # Lines that no message goes on with: metrics, samples, the next end.
 NOT_MESSAGE = expression(
     r"\s*(?:\{['\"]|step:\d+ - |Step \d+:?$|={5,} Step \d|={3,} .{1,200} in [\d.]+s|Episode \[|"
-    r"\[(?:prompt|response)\]|wandb:|\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |"
+    r"\[(?:prompt|response)\]|wandb:|>>> |In \[\d+\]: |\d{1,3}%\||.{0,60}\d{1,3}%\|[ █▏▎▍▌▋▊▉#]|usage: |"
     r"Filesystem {2,}\S+ +Used |Exception in thread |Process \S+:$|\[rank\d+\]:|Exception ignored in)"
 )
 

@@ -92,7 +92,8 @@ PLACES: tuple[Reveal, ...] = (
         )
         for name in ("node", "host")
     ),
-    # Airflow and Jenkins, as a task begins.
+    # Slurm, Airflow and Jenkins, as a job begins.
+    _node("sched: Allocate ", r"\bAllocate JobId=\S+ NodeList=([\w.-]+) "),
     _node("Running ", r"\bRunning (?:<.{1,300}> )?on (?:host )?([\w.-]*\d[\w.-]*)(?: in /|$)"),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
@@ -151,9 +152,12 @@ _TELLS = expression(r"^.{0,200}? (?:has |have )?(?:observed|noticed|detected|fou
 # torchrun's agents are called after their host, a process and a number.
 _HOST_OF_AN_AGENT = expression(r"_\d{1,9}_\d{1,4}$")
 _ATTEMPT = expression(
-    r"\b(?i:attempt|restart|retry|try)(?:[ :=#]{1,3}(?=\d+(?:/| of )\d)|[ _](?:count|number)[ :=#]{1,3})(\d{1,4})\b"
+    # The first attempt is no restart.
+    r"\b(?i:attempt|try)[ :=#]{1,3}(?P<run>[1-9]\d{0,3})(?:/| of )\d"
+    r"|\b(?i:attempt|restart|retry|try)(?:[ :=#]{1,3}(?=\d+(?:/| of )\d)|[ _](?:count|number)[ :=#]{1,3})"
+    r"(?P<again>\d{1,4})\b"
     # In a list of pods.
-    r"|^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+(\d{1,4})(?: \(\S+ ago\))?\s+\d+[smhd]\b"
+    r"|^\s*[\w.-]+\s+\d+/\d+\s+[A-Z]\w+\s+(?P<listed>\d{1,4})(?: \(\S+ ago\))?\s+\d+[smhd]\b"
 )
 _OF_TASKS = frozenset(reveal.pattern for reveal in PLACES if reveal.literal.removeprefix(": ") in _TASKS_END)
 _ENDED = next(number for number, reveal in enumerate(PLACES) if reveal.literal == CANCELLED)
@@ -190,5 +194,6 @@ def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
     """The node and the attempt that lines name which tell of an end."""
     texts = [_TELLS.sub("", line[:1000]) for line in lines]
     nodes = (found["node"] for text in texts for pattern in _NODES if (found := pattern.search(text)) is not None)
-    attempts = (int(found[1] or found[2]) for text in texts if (found := _ATTEMPT.search(text)) is not None)
+    told = (found for text in texts if (found := _ATTEMPT.search(text)) is not None)
+    attempts = (int(found["run"]) - 1 if found["run"] else int(found["again"] or found["listed"]) for found in told)
     return _HOST_OF_AN_AGENT.sub("", next(nodes, "")) or None, next(attempts, None)

@@ -466,6 +466,7 @@ ENDED_AT = {
         0,
     ),
     "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
+    "an attempt among several": ("Job 7712 was preempted on attempt 2 of 3", None, 1),
     "a kind of GPU": ("Job 12 was cancelled on A100-SXM4-80GB", None, None),
     "a rank": ("process 7 exited with code 137 on rank-0", None, None),
     "MPICH": ("=   PID 4774 RUNNING AT ws-1\n=   EXIT CODE: 139\n=   CLEANING UP", "ws-1", None),
@@ -511,6 +512,12 @@ ENDED_AT = {
         "code 137)\n|| Trial failed (restart 3/5)",
         "gpu-agent-4",
         3,
+    ),
+    "slurmctld, of a job that a signal ended": (
+        "[2026-05-27T10:42:30] sched: Allocate JobId=127 NodeList=c014 #CPUs=2 Partition=gpu\n"
+        "[2026-05-27T11:37:57] _job_complete: JobId=127 WTERMSIG 9",
+        "c014",
+        None,
     ),
     "where a task began": (
         "{runner.py:234} INFO - Running <TaskInstance: rl.grpo [running]> on host worker-6575d6f488-bwr8k\n"
@@ -880,6 +887,8 @@ AssertionError
 
 
 def test_what_is_typed_at_a_prompt_ends_nothing() -> None:
+    said = TYPED.replace("<stdin>", "<python-input-0>").replace("AssertionError", "ValueError: three")
+    assert codes(f"{said}>>> import torch\n>>> \n") == []
     assert codes(f"{TYPED}>>> import torch\n>>> exit()\n") == []
     assert incident(TYPED.removeprefix(">>> assert 1 == 2\n")).kind == "crashed"
 

@@ -150,6 +150,7 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "trap 'echo job was preempted' USR1",
         '"OOMKilled": false,',
         "Reservation cancelled successfully!",
+        "Node drained after it was idle for 300 s.",
         "You can cancel the reservation at any time.",
         "Description    = keeps the nodes of the job warm",
         "Killed by signal 15.",

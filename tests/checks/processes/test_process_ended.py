@@ -60,6 +60,21 @@ def test_a_signal_that_nobody_explains_behind_a_run_that_said_it_was_done(said: 
     assert findings(check, f"Data: all done\n{STEPS}{said}") != []
 
 
+def test_an_allocation_that_is_given_back() -> None:
+    revoked = "salloc: Job allocation 881 has been revoked.\n"
+    assert findings(check, f"{STEPS}salloc: Relinquishing job allocation 881\n{revoked}") == []
+    assert findings(check, f"{STEPS}Training finished.\n{revoked}") == []
+    assert "took the allocation 881 away" in finding(check, STEPS + revoked).message
+
+
+def test_a_task_that_somebody_stopped() -> None:
+    stopped = (
+        "2026-01-09 09:25:15,403 - clearml.Task - WARNING - ### TASK STOPPED - USER ABORTED - STATUS CHANGED ###\n"
+    )
+    assert "ClearML" in finding(check, STEPS + stopped).message
+    assert findings(check, HEALTHY + stopped) == []
+
+
 EVICTED = "  Normal  TaintManagerEviction  3s  taint-eviction-controller  Marking for deletion Pod rl/grpo-0\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rldoctor.api import Fix
+from rldoctor.api import Fix, Role
 
 from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from ....observed.outside import is_of_a_tool
@@ -109,6 +109,16 @@ check.signature(
     ),
     silent=True,
     url="https://docs.github.com/en/actions/how-tos/manage-runners/self-hosted-runners/monitor-and-troubleshoot",
+)
+# clearml/task.py, by whose word its own process ends itself.
+check.signature(
+    "### TASK STOPPED - USER ABORTED",
+    when=cut_short,
+    says="somebody stopped the ClearML task of the run",
+    fixes=(RESUME,),
+    role=Role.CASCADE,
+    silent=True,
+    url="https://clear.ml/docs/latest/docs/fundamentals/task",
 )
 # Jenkins' pipelines, of the agent that a build runs on: workflow-durable-task-step.
 check.signature(

@@ -6,7 +6,7 @@ from functools import partial
 
 from rldoctor.api import Fix, Role
 
-from ....observed.endings import no_task_ended_before, unfinished, was_sound
+from ....observed.endings import given_back, no_task_ended_before, unfinished, was_at_work, was_sound
 from .. import check
 from ..fixes import RESUME
 
@@ -114,9 +114,12 @@ _ended(
     ),
     url="https://github.com/facebookincubator/submitit/blob/main/docs/checkpointing.md",
 )
-_ended(
+check.signature(
     "salloc: Job allocation ",
     pattern=r"Job allocation (?P<job>\d+) has been revoked",
+    # Who leaves gives it back.
+    when=lambda case, event: was_at_work(case, event) and not given_back(event),
+    silent=True,
     says="Slurm took the allocation {job} away: its time was over, or somebody cancelled it",
     fixes=(
         Fix(title="see which", commands=("sacct -j {job} --format=JobID,State,Elapsed,Timelimit,Reason",)),
