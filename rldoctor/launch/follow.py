@@ -23,7 +23,7 @@ from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.tables import CLUSTERS
 from rldoctor.launch.launchers.unwrap import unwrap
-from rldoctor.launch.schedulers import compose, dstack, kubernetes, lsf, pbs, skypilot, slurm
+from rldoctor.launch.schedulers import lsf, pbs, slurm
 from rldoctor.launch.schedulers.allocation import settled
 from rldoctor.plan.model import Form, Note, Place, Setting
 from rldoctor.plan.model import Source as From
@@ -31,6 +31,7 @@ from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile
+    from rldoctor.launch.schedulers import kubernetes
 
 MAX_LAYERS = 5
 # How a launcher comes about where python is named and nothing before it.
@@ -149,6 +150,8 @@ def _notebook_target(source: Source, reader: Reader) -> Iterator[Launch]:
 
 
 def _config_target(source: Source, reader: Reader, kind: str) -> Iterator[Launch]:
+    from rldoctor.launch.schedulers import compose, dstack, kubernetes, skypilot
+
     if kind == "toml":
         from rldoctor.formats.toml.reader import read_toml
 
@@ -325,6 +328,7 @@ _SUBMITTED = {
 
 def _jobs(source: Source, reader: Reader) -> list[kubernetes.Job]:
     from rldoctor.formats.yaml.reader import read_all
+    from rldoctor.launch.schedulers import kubernetes
 
     documents = read_all(source)
     reader.files.written.update(kubernetes.files(documents, source))
@@ -337,6 +341,8 @@ _MANIFESTS = ("-f", "--filename")
 
 def _applied(program: Program, reader: Reader, command: Command) -> Iterator[Launch]:
     """The launches of the manifests that ``kubectl apply`` is given."""
+    from rldoctor.launch.schedulers import kubernetes
+
     words = [word.text for word in program.words]
     # Options may stand before the verb, each with its value behind it.
     behind_options = {at + 1 for at, word in enumerate(words) if word.startswith("-") and "=" not in word}

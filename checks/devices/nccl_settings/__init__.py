@@ -32,43 +32,24 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rldoctor.api import (
     Applicability,
     Case,
     Check,
     Edit,
-    Evidence,
     Finding,
     Fix,
-    Grade,
-    LogEvent,
     NotApplicable,
     NotChecked,
     Reach,
-    Role,
     RolloutPlan,
-    Severity,
     cite,
     plan_of,
     version_within,
 )
 from rldoctor.api.engine import release
-
-from ...observed.communication import (
-    PROBE,
-    Links,
-    cured_without,
-    evidence,
-    for_elsewhere,
-    node_named,
-    origin,
-    runs,
-    settings,
-    unset,
-)
-from .fixes import DEBUG, NAME_INTERFACE, NEWER_VLLM, NO_DIRECT_TRANSFERS, NO_NVLS, SAME_CUMEM
 
 check = Check("RLD322", "nccl-settings-mismatch", __doc__, before=("RLD320",))
 
@@ -112,7 +93,7 @@ def peers_differ(case: Case) -> Iterator[Finding | Reach]:
             fixes=(
                 Fix(
                     title="the same for both" if theirs else "leave it unset for both",
-                    applicability=Applicability.SAFE if _spelled_here(plan, option) else Applicability.UNSAFE,
+                    applicability=Applicability.SAFE if spelled_here(plan, option) else Applicability.UNSAFE,
                     edits=(Edit(option=option, value=theirs),),
                 ),
             ),
@@ -173,87 +154,6 @@ def memory_mapping_of_openrlhf(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
-_LINKS = Fix(
-    title="see how its device is connected, and whether its link has errors or runs at a lower width",
-    commands=("nvidia-smi topo -m", "nvidia-smi nvlink --status", "nvidia-smi -q -d PCIE"),
-)
-
-
-@check.observed(needs=["observations.collectives"])
-def job_fails_with_settings(case: Case) -> Iterator[Finding | Reach]:
-    """The probe's job with the settings and without them."""
-    found = runs(case)
-    first, cure, given = found[0], cured_without(found), settings(case)
-    if first.done and (apart := first.apart()) is not None:
-        rank, fastest, slowest = apart
-        yield check.finding(
-            f"rank {rank} of {len(first.ranks)} {first.where}{first.at(rank)} exchanges at most {fastest:g} GB/s "
-            f"with any other, and the others at least {slowest:g} GB/s with each other ({fastest / slowest:.0%})",
-            severity=Severity.WARNING,
-            grade=Grade.REPRODUCED,
-            evidence=tuple(
-                Evidence(text=f"ranks {pair}: {rate:g} GB/s", source=PROBE)
-                for row in first.ranks
-                for pair, rate in row["measured"]["pairs"].items()
-            )[:8],
-            fixes=(_LINKS,),
-        )
-    elif first.done and (links := first.links()) is not None and (at_fault := links.at_fault()):
-        yield _slow_nodes(at_fault, links, first.hosts)
-    elif first.done:
-        yield Reach(f"{len(given)} communication settings {first.where}" if given else "no communication settings here")
-    elif first.shared():
-        raise NotApplicable("two ranks share a GPU: RLD302")
-    elif cure:
-        plan, elsewhere = case.plan, for_elsewhere(case, cure)
-        safe = plan is not None and not elsewhere and all(_spelled_here(plan, f"env.{name}") for name in cure)
-        named = ", ".join(f"{name}={given[name]}" for name in cure)
-        yield check.finding(
-            f"ranks {first.where} cannot work together with {named}, and do so without",
-            severity=Severity.WARNING if elsewhere else Severity.ERROR,
-            grade=Grade.REPRODUCED,
-            evidence=(*origin(case, cure), *evidence(first.failed)),
-            fixes=(unset(case, cure, safe), *(NAME_INTERFACE for name in cure[:1] if name in INTERFACES)),
-            url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        )
-    elif first.wrong():
-        yield check.finding(
-            f"collectives between the ranks of this host come out wrong: {first.wrong()[0]}",
-            grade=Grade.REPRODUCED,
-            evidence=tuple(Evidence(text=text, source=PROBE) for text in first.wrong()[:4]),
-            fixes=(NO_DIRECT_TRANSFERS,),
-            url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        )
-    else:
-        raise NotApplicable("the job fails without these settings, too: RLD320, RLD321")
-
-
-def _slow_nodes(at_fault: tuple[int, ...], links: Links, hosts: Mapping[str, str]) -> Finding:
-    names = " and ".join(node_named(node, hosts) for node in at_fault)
-    rate = max(links.rates[pair] for pair in links.slow)
-    others = (
-        f"with any other of {len(hosts)} nodes" if len(at_fault) == 1 else f"with each other, of {len(hosts)} nodes"
-    )
-    verb = "exchanges" if len(at_fault) == 1 else "exchange"
-    return check.finding(
-        f"{names} {verb} at most {rate:g} GB/s {others}, {rate / links.fastest:.0%} of what the fastest pair does "
-        f"({links.fastest:g} GB/s)",
-        severity=Severity.WARNING,
-        grade=Grade.REPRODUCED,
-        evidence=tuple(
-            Evidence(text=f"nodes {first} and {second}: {one:g} GB/s", source=PROBE)
-            for (first, second), one in sorted(links.rates.items(), key=lambda row: row[1])[:8]
-        ),
-        fixes=(_NODE_LINKS,),
-    )
-
-
-_NODE_LINKS = Fix(
-    title="see which interface or adapter NCCL and gloo chose there, its speed and its errors",
-    commands=("NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...", "ip -brief address", "ibstat"),
-)
-
-
 def _value(plan: RolloutPlan, name: str) -> str | None:
     value: str | None = plan.value(f"env.{name}")
     return value
@@ -264,118 +164,9 @@ def _unread(plan: RolloutPlan, name: str) -> bool:
     return setting is not None and setting.unknown is not None
 
 
-def _spelled_here(plan: RolloutPlan, option: str) -> bool:
+def spelled_here(plan: RolloutPlan, option: str) -> bool:
     """Whether an edit reaches the trainer alone: what stands in one line for both would change both."""
     ours, theirs = plan.get(option), plan.server.get(option) if plan.server else None
     if ours is None:
         return True
     return ours.line is not None and (theirs is None or (ours.file, ours.line) != (theirs.file, theirs.line))
-
-
-def _disagree(case: Case, event: LogEvent) -> bool:
-    in_ray = event.incident.framework in ("nemo-rl", "skyrl")
-    return in_ray or event.search(r"(?i)cumem|invalid argument|transport/(?:p2p|nvls|shm)") is not None
-
-
-# pynccl's words where trainer and engine on one node disagree about their transport.
-check.signature(
-    "NCCL error: unhandled cuda error",
-    "NCCL error: unhandled system error",
-    when=_disagree,
-    says="the NCCL group of trainer and engine cannot be built: the two ends differ in their NCCL settings "
-    "(CUMEM, P2P)",
-    fixes=(NEWER_VLLM, SAME_CUMEM, NO_DIRECT_TRANSFERS, DEBUG),
-    url="https://github.com/NVIDIA-NeMo/RL/issues/722",
-)
-
-
-@check.logged(
-    "Cuda failure 1 'invalid argument'",
-    "Cuda failure 'invalid argument'",
-    "transport/nvls.cc:",
-    "peer access is not supported between these two devices",
-)
-def transport_fails(case: Case, event: LogEvent) -> Iterator[Finding]:
-    """NCCL's own warning of a CUDA call in its transports; a second group in a vLLM worker is RLD320."""
-    failures = [link for error in event.run.failures for link in error.chain]
-    if any(frame.function.startswith("update_weight") for error in failures for frame in error.frames):
-        return
-    where = event.search(r"(transport/\w+\.cc:\d+|include/alloc\.h:\d+)")
-    nvls = "nvls" in event.line
-    yield check.finding(
-        f"a CUDA call of NCCL's transport fails{f' ({where[1]})' if where else ''}: memory mapping or direct GPU "
-        "transfers do not work between these processes",
-        fixes=(NO_NVLS,) if nvls else (SAME_CUMEM, NO_DIRECT_TRANSFERS, NEWER_VLLM),
-        url="https://github.com/NovaSky-AI/SkyRL/issues/84",
-    )
-
-
-# NCCL and gloo look for the interface that a variable names.
-check.signature(
-    "Bootstrap : no socket interface found",
-    "Unable to find address for: ",
-    "Unable to find interface for: ",
-    details=(r"Unable to find (?:address|interface) for: (?P<name>\S+)",),
-    says="the network interface {name|that NCCL is configured to use} does not exist here or has no address",
-    fixes=(NAME_INTERFACE,),
-    url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-)
-
-
-# Of another rank's address that nothing leads to; one that refuses is there, and its process is gone.
-check.signature(
-    "Connect to ",
-    pattern=r"socket\w*Connect\w*: Connect to (?P<to>[\w.:%-]+)(?:<\d+>)? (?:failed|returned) ?: ?"
-    r"(?P<why>No route to host|Network is unreachable|Connection timed out)",
-    says="NCCL finds no way to another rank's address {to} ({why}): it took an interface that the nodes do not share, "
-    "or a firewall stands between",
-    fixes=(
-        NAME_INTERFACE,
-        Fix(title="and let the nodes reach each other at all ports: NCCL takes any that is free"),
-    ),
-    url="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-)
-
-
-# NCCL's InfiniBand transport, which does not fall back by itself.
-_INFINIBAND = (
-    Fix.unsafe(
-        "choose adapter and GID (NCCL_IB_HCA, NCCL_IB_GID_INDEX), raise the limit of locked memory, or "
-        "leave InfiniBand aside to see that the rest works",
-        {"env.NCCL_IB_DISABLE": "1"},
-        side_effects="transfers between nodes go by TCP",
-    ),
-    DEBUG,
-)
-check.signature(
-    "Call to ibv_reg_mr",
-    "Call to ibv_modify_qp failed",
-    "Call to ibv_create_qp failed",
-    "Call to ibv_alloc_pd failed",
-    "Call to ibv_open_device failed",
-    says="an InfiniBand transfer of NCCL fails: adapter, GID index or locked memory do not fit",
-    fixes=_INFINIBAND,
-)
-# What is sent to a process that is gone completes with an error as well: another rank's own failure goes before it.
-check.signature(
-    *(f"NET/IB{name}: Got completion from peer" for name in (" ", "", "/GIN")),  # up to 2.19, since 2.20, of GIN
-    ": got completion with error:",  # libmlx5, of a work request that the adapter gave up
-    details=(r"from peer (?!with\b)(?P<peer>[\w.:-]+)",),
-    says="an InfiniBand transfer of NCCL [[with {peer} ]]fails: adapter, GID index or cable do not carry it, or the "
-    "other end is gone",
-    fixes=_INFINIBAND,
-    role=Role.CASCADE,
-)
-
-
-# accelerate refuses RTX 4000 cards with drivers before 550.40.07, unless its launcher started the run.
-check.signature(
-    "support faster communication broadband via P2P or IB",
-    says="these GPUs have no direct transfers, and NCCL is not configured for that",
-    fixes=(
-        Fix.safe(
-            "switch both off in NCCL, as accelerate launch does",
-            {"env.NCCL_P2P_DISABLE": "1", "env.NCCL_IB_DISABLE": "1"},
-        ),
-    ),
-)
