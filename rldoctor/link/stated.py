@@ -133,10 +133,13 @@ class Unheard:
     function: str
 
 
-def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Iterator[Unheard]:
+def unheard_texts(
+    package: str, version: str, given: Mapping[str, str], aside: Callable[[str], bool] = lambda module: False
+) -> Iterator[Unheard]:
     """The options (by their native keys) whose text is none of those that the release compares it with before it
-    raises, and like one of them: any other may belong to another part of the package. Nothing for a release that the
-    table lacks, and for an option that it compares with nothing."""
+    raises, and like one of them: any other may belong to another part of the package. What modules refuse that are
+    ``aside`` of the launch does not count. Nothing for a release that the table lacks, and for an option that it
+    compares with nothing."""
     if (read := _read(package, version)) is None:
         return
     table, at = read
@@ -148,7 +151,8 @@ def unheard_texts(package: str, version: str, given: Mapping[str, str]) -> Itera
             if key not in heard and any(_names(one, key, text) for one in named):
                 heard.add(key)
             # Where more has to hold, other texts may be taken before.
-            if named and named[-1] == conditions[-1] and conditions[0] != CUT and not _handles(named[-1]):
+            whole = named and named[-1] == conditions[-1] and conditions[0] != CUT and not _handles(named[-1])
+            if whole and not aside(module):
                 subject, texts = _compared_with(named[-1])
                 if subject and _is(subject, key):
                     asked[key].append((texts, module, function))

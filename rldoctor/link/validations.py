@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,19 @@ def argument_classes(plan: RolloutPlan) -> Iterator[tuple[str, str]]:
     for record in frameworks():
         if record.title == plan.framework and plan.role != "server":
             yield from _argument_classes(record, plan)
+
+
+def is_of_another_algorithm(plan: RolloutPlan) -> Callable[[str], bool]:
+    """Whether a module of the launch's framework is what trains with another algorithm than the launch's."""
+    own = _algorithm(plan)
+    forms = [
+        re.compile(re.escape(named).replace(r"\{algorithm\}", r"(\w+?)"))
+        for record in frameworks()
+        if record.title == plan.framework
+        for named in itertools.chain(record.arguments, *record.imports.values())
+        if "{algorithm}" in named
+    ]
+    return lambda module: any((found := form.fullmatch(module)) and found[1] != own for form in forms)
 
 
 def _argument_classes(record: Framework, plan: RolloutPlan) -> Iterator[tuple[str, str]]:

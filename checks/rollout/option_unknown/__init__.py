@@ -51,7 +51,13 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
-from rldoctor.api.refusals import declared_choices, default_number, refused_values, unheard_texts
+from rldoctor.api.refusals import (
+    declared_choices,
+    default_number,
+    is_of_another_algorithm,
+    refused_values,
+    unheard_texts,
+)
 from rldoctor.api.refusals import remedies as ways
 
 from . import attention_variable
@@ -130,7 +136,8 @@ def text_unheard_of(case: Case) -> Iterator[Finding | Reach]:
     if not given or plan.version is None or plan.role == "server":
         raise NotApplicable("the launch gives no texts to a release of a framework that is known")
     owner, _, group = plan.group.partition(":")
-    for found in unheard_texts(owner, plan.version, {key: one.value for key, one in given.items()}):
+    asked = {key: one.value for key, one in given.items()}
+    for found in unheard_texts(owner, plan.version, asked, is_of_another_algorithm(plan)):
         one, best = given[found.key], found.known[0]
         # What the release declares is taken: where it is compared, another part of the package is at work.
         if found.value in declared_choices(owner, plan.version, group or None, one.key):

@@ -275,12 +275,19 @@ def test_texts_that_the_framework_raises_for(tmp_path: Path, version: str, words
     assert [finding.fixes[0].title for finding in found] == ([f"write {meant}"] if meant else [])
 
 
+# The last is like simpo, which the trainer of another algorithm knows.
 @pytest.mark.parametrize(
-    ("loss", "meant"), [("drgrpo", "write dr_grpo"), ("dr_grpo", None), ("my_own_objective", None)]
+    ("version", "loss", "meant"),
+    [
+        ("0.23.1", "drgrpo", "write dr_grpo"),
+        ("0.23.1", "dr_grpo", None),
+        ("0.23.1", "my_own_objective", None),
+        ("0.22.0", "ppo", None),
+    ],
 )
-def test_a_loss_that_trl_does_not_have(tmp_path: Path, loss: str, meant: str | None) -> None:
+def test_a_loss_that_trl_does_not_have(tmp_path: Path, version: str, loss: str, meant: str | None) -> None:
     text = f"from trl import GRPOConfig\nargs = GRPOConfig(use_vllm=True, loss_type='{loss}')\n"
-    found = LaunchFile(tmp_path, text, {"trl": "0.23.1"}, name="train.py").findings(check)
+    found = LaunchFile(tmp_path, text, {"trl": version}, name="train.py").findings(check)
     assert [finding.fixes[0].title for finding in found] == ([meant] if meant else [])
 
 
