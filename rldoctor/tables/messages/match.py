@@ -27,7 +27,7 @@ _MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 21
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
 # They do what torch's and the interpreter's compiled code does, and refuse it in the same words: of them only a frame
-# tells.
+# tells, or their own name among the words.
 _ALIKE = frozenset({"tensordict", "triton"})
 _WORD = re.compile(r"[A-Za-z]{2,}")
 # What stands where a message was cut; without it, one that may have gone on in the next line has at least so many
@@ -77,7 +77,7 @@ def trace(shown: Shown, packages: Iterable[str] = (), releases: Mapping[str, str
     ones by package."""
     covered = Table.packages()
     among = [name for name in dict.fromkeys(packages) if name in covered]
-    by_words = [name for name in among or covered if name not in _ALIKE]
+    by_words = among or covered
     for said in _readings(shown):
         found = list(_by_frame(said, among)) or list(_by_text(said, by_words))
         if not found or (_CUT.search(said.message) is not None and not said.module):
@@ -190,8 +190,10 @@ _PYTHONS_OWN = {
 
 
 def tells(place: Place) -> bool:
-    """Whether a template is long enough to tell its place where nothing but the text speaks for it."""
-    return _tell(place.type, place.literals)
+    """Whether a template is long enough to tell its place where nothing but the text speaks for it, and no other code
+    says it."""
+    own = place.package not in _ALIKE or any(place.package in part.lower() for part in place.literals)
+    return own and _tell(place.type, place.literals)
 
 
 def _tell(type_: str, literals: list[str]) -> bool:
