@@ -85,8 +85,9 @@ def refused_by_tables(case: Case) -> list[dict[str, Any]]:
         return []
     asked = (*_classes_asked(case, plan), *_sections_asked(case, plan), *_functions_asked(case, plan))
     given = {name for one in plan.given for name in (one.field, one.key)}
+    given |= {name for name, one in plan.settings.items() if one.source is Source.GIVEN}
     found: dict[str, dict[str, Any]] = {}
-    for one in (*asked, *_engine_asked(plan)):
+    for one in (*asked, *_engine_asked(case, plan)):
         installed = find(packages, one.package)
         if installed is None or not one.values or one.package in found:
             continue
@@ -94,7 +95,7 @@ def refused_by_tables(case: Case) -> list[dict[str, Any]]:
         if refused is None:
             continue
         refused = refused.below(one.section) if one.section else refused
-        if one.package == _ENGINE or not given.isdisjoint(refused.reads):  # no default alone is refused
+        if not given.isdisjoint(refused.reads):  # no default alone is refused
             found[one.package] = unlinked(one.package, installed.version, refused)
     return list(found.values())
 
@@ -121,9 +122,6 @@ def unlinked(package: str, version: str, refusal: Refusal | None) -> dict[str, A
     """A package of which nothing was linked, and what it refuses, as linking shows a framework."""
     shown = {"name": package, "version": version, "entries": [], "modules": 0, "problems": []}
     return {**shown, "validated": True, "refusal": refusal.plain() if refusal is not None else None}
-
-
-_ENGINE = "vllm"
 
 
 @dataclass(frozen=True)
@@ -178,13 +176,21 @@ def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
             )
 
 
-def _engine_asked(plan: RolloutPlan) -> Iterator[_Asked]:
-    given = {n: _handed(one) for n, one in handed(plan).items() if one.source is Source.GIVEN}
+def _engine_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
+    given = {n: _handed(one) for n, one in handed(plan, frozenset()).items() if one.source is Source.GIVEN}
     values = {name: value for name, value in given.items() if value is not NOT_KNOWN}
+    left = {**_left_off(case, plan, given), **values}
     for record in frameworks() if values else ():
         for one in record.validations:
             for module, _, name in (made.partition(":") for made in one.makes):
-                yield _Asked(record.packages[0].name, module, name, "", values, "engine")
+                yield _Asked(record.packages[0].name, module, name, "", left, "engine")
+
+
+def _left_off(case: Case, plan: RolloutPlan, given: Iterable[str]) -> dict[str, bool]:
+    """The switches that a server's launch could turn on, and does not."""
+    options = options_of(plan, case) if plan.role == "server" and _complete(plan) else None
+    switches = options.items() if options is not None and options.gap is None else ()
+    return {name: False for name, one in switches if one.default is False and name not in {*given}}
 
 
 def _known(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:

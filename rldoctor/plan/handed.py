@@ -20,16 +20,16 @@ NOT_ASKED = frozenset(
 )  # fmt: skip
 
 
-def handed(plan: RolloutPlan) -> dict[str, Setting]:
-    """The settings by the engine's own names; none where another engine rolls out, or where it is not known what the
-    framework's release hands on."""
+def handed(plan: RolloutPlan, but: frozenset[str] = NOT_ASKED) -> dict[str, Setting]:
+    """The settings by the engine's own names, ``but`` some; none where another engine rolls out, or where it is not
+    known what the framework's release hands on."""
     elsewhere = plan.value("rollout.backend", "vllm") != "vllm" or plan.value("rollout.enabled") is False
     if elsewhere or plan.version is None:
         return {}
     found = {}
     for name, setting in plan.settings.items():
         option = name.removeprefix("engine.")
-        if option != name and option not in NOT_ASKED and not is_own_default(setting):
+        if option != name and option not in but and not is_own_default(setting):
             found[option] = setting
     return found
 

@@ -76,6 +76,15 @@ def test_a_launch_of_releases_that_are_not_installed(tmp_path: Path) -> None:
     assert refused(tmp_path, "serve.sh", server.format(64), vllm="0.20.0") == [("vllm", given)]
 
 
+def test_a_switch_that_a_server_leaves_off(tmp_path: Path) -> None:
+    experts = "vllm serve org/model --data-parallel-size 4 --enable-eplb"
+    assert refused(tmp_path, "serve.sh", f"{experts} --enable-expert-parallel\n", vllm="0.28.0") == []
+    ((package, reads),) = refused(tmp_path, "serve.sh", f"{experts}\n", vllm="0.28.0")
+    assert (package, reads) == ("vllm", ["engine.enable_eplb", "engine.enable_expert_parallel"])
+    # Where other flags may stand, none is known to be left off.
+    assert refused(tmp_path, "serve.sh", f"{experts} $MORE\n", vllm="0.28.0") == []
+
+
 VERL = """python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=m data.train_files=/data/train.parquet \\
     actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.pipeline_model_parallel_size={}
 """
