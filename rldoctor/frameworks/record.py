@@ -165,7 +165,8 @@ class Validation:
     framework's argument class. ``command`` is what a parser with several commands calls the one that was given.
     ``makes`` are the classes (``module:Name``) of which it always makes an object with these settings as its fields.
     ``apart`` are fields of the class that name files or code of the launch's own, and methods of it that connect to
-    what is not there: where an object of it is made, the first are left out, and the others do nothing."""
+    what is not there: where an object of it is made, the first are left out, and the others do nothing. Of what a
+    function sees they are settings that may be others by then."""
 
     module: str
     name: str = ""

@@ -142,7 +142,7 @@ def _classes_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
     options = options_of(plan, case)
     if options is None:
         return
-    values = _typed_by(options, plan.given)
+    values = _known(plan, options)
     owner, _, group = plan.group.partition(":")
     for package, module, name in classes_of(owner, group):
         yield _Asked(package, module, name, "", values)
@@ -171,9 +171,9 @@ def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
             continue
         given, whole = _typed_by(options, plan.given), _known(plan, options)
         for package, one in itertools.product(record.packages, asked):
-            yield _Asked(
-                package.name, one.module, one.name, one.settings, whole if one.settings and not one.before else given
-            )
+            seen = whole if one.settings and not one.before else given
+            values = {name: value for name, value in seen.items() if name not in one.apart}
+            yield _Asked(package.name, one.module, one.name, one.settings, values)
 
 
 def _engine_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:

@@ -132,6 +132,31 @@ def test_the_class_of_a_section_and_what_a_framework_asks_of_all_it_is_given(
     assert refused(tmp_path, name, text.format(refused_value), **releases) == [(package, reads)]
 
 
+@pytest.mark.parametrize(
+    ("own", "refusals"),
+    [("log_completions_hub_repo='me/x'", 1), ("log_completions_hub_repo='me/x', log_completions=True", 0)],
+)
+def test_a_field_that_has_its_default(tmp_path: Path, own: str, refusals: int) -> None:
+    text = TRL.format(fp16=False, count=8).replace("fp16=False", f"fp16=False, {own}")
+    found = refused(tmp_path, "train.py", text, trl="0.28.0", transformers="4.57.1")
+    assert found == [("trl", ["log_completions", "log_completions_hub_repo"])] * refusals
+
+
+OPENRLHF = "python3 -m openrlhf.cli.train_ppo_ray --pretrain /m --colocate_all_models --actor_num_gpus_per_node 8 "
+
+
+def test_functions_that_a_program_hands_its_arguments(tmp_path: Path) -> None:
+    launch = f"{OPENRLHF} --ref_num_gpus_per_node 8 --vllm_num_engines {{}}\n"
+    assert refused(tmp_path, "train.sh", launch.format(8), openrlhf="0.6.4") == []
+    ((package, reads),) = refused(tmp_path, "train.sh", launch.format(4), openrlhf="0.6.4")
+    assert package == "openrlhf" and {"colocate_all_models", "vllm_num_engines"} <= set(reads)
+    # Without an advantage to estimate it drops the critic that it was given.
+    dropped = (
+        f"{OPENRLHF} --vllm_num_engines 8 --ref_num_gpus_per_node 8 --critic_pretrain /c --critic_num_gpus_per_node 3"
+    )
+    assert refused(tmp_path, "train.sh", f"{dropped} --advantage_estimator reinforce\n", openrlhf="0.5.9.post1") == []
+
+
 def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
     # slime's scheduler leaves for a constant rate before it compares the others.
     assert list(unheard_texts("slime", "0.2.2", {"lr_decay_style": "constant"})) == []

@@ -26,7 +26,19 @@ FRAMEWORK = Framework(
     memory=Memory(whole_logits=8),
     # vllm_worker_wrap.py, ppo_actor.py
     sync=Sync(one_by_one=True, own_names=""),
-    validations=(Validation(module="openrlhf.cli.train_ppo_ray", settings="args"),),
+    validations=(
+        Validation(module="openrlhf.cli.train_ppo_ray", settings="args"),
+        # What the program hands its functions after it set some of it anew.
+        Validation(
+            module="openrlhf.cli.train_ppo_ray",
+            name="*",
+            settings="args",
+            apart=(
+                *("critic_pretrain", "remote_rm_url", "packing_samples", "vllm_enable_sleep"),
+                *("critic.model_name_or_path", "reward.remote_url", "ds.packing_samples", "vllm.enable_sleep"),
+            ),
+        ),
+    ),
     imports={
         "always": (
             "openrlhf.cli.train_ppo_ray",
