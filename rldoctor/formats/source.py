@@ -112,7 +112,8 @@ def is_private(path: Path, base: Path) -> bool:
 @dataclass
 class Files:
     """Finds and opens what a launch file names. ``written`` holds files that the launch script itself writes from
-    here-documents; ``opened`` what was read, in order; ``missing`` what was not found. ``kept`` are the texts that a
+    here-documents; ``opened`` what was read, in order; ``missing`` what was not found; ``below`` the folders in which
+    those lie that were named by a relative path with folders, by these paths. ``kept`` are the texts that a
     bundle brought along, by their paths: then they are all the files there are."""
 
     base: Path
@@ -120,6 +121,7 @@ class Files:
     written: dict[str, Source] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    below: dict[str, Path] = field(default_factory=dict)
 
     def open(self, name: str) -> Source | None:
         """The named file, looked for beside the launch file and in the folders above; None where there is none.
@@ -134,6 +136,8 @@ class Files:
             return None
         if str(path) not in self.opened:
             self.opened.append(str(path))
+        if len(Path(name).parts) > 1 and not Path(name).is_absolute() and ".." not in Path(name).parts:
+            self.below[name] = path.parents[len(Path(name).parts) - 1]
         return self.source(path)
 
     def source(self, path: Path) -> Source:

@@ -15,13 +15,13 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import fill_defaults, fill_engine_defaults, unknown_option
 from rldoctor.frameworks.draft import Draft, variables
-from rldoctor.frameworks.entries import misnamed, misnamed_file
+from rldoctor.frameworks.entries import absent_file, absent_script, misnamed, misnamed_file, unset
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.processes import devices, processes
 from rldoctor.frameworks.refusals import misfit, no_name, refused_value
 from rldoctor.frameworks.rule import Boolean, Rule
-from rldoctor.frameworks.strays import strays, switched, ungrammatical
+from rldoctor.frameworks.strays import dangling, strays, sweeps, switched, ungrammatical
 from rldoctor.frameworks.table import Rows, parents
 from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
@@ -245,11 +245,18 @@ class Dialect:
                 launch.miss(f"what follows {native.spelled} may hold more options ({native.value.why})")
         draft.refused += [*launch.refused, *typographic(launch), *self._given_twice(launch), *self._lacking(draft)]
         if self.composes:
-            draft.refused += [*strays(launch), *ungrammatical(launch)]
+            draft.refused += [*strays(launch), *ungrammatical(launch), *sweeps(launch)]
+        if self.style is Form.OVERRIDE:
+            draft.refused += dangling(launch, draft.natives.values(), launch.options(self.main_group(launch)))
+        draft.refused += unset(launch, draft.natives.values())
         if self.booleans is Boolean.FLAG:
             draft.refused += switched(launch, self._flags)
         named = (misnamed_file(launch, draft.natives[key]) for key in self.own_code if key in draft.natives)
-        draft.refused += filter(None, (misnamed(launch, self.owner), *named))
+        configured = map(
+            launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).find, self.config_options
+        )
+        absent = (absent_file(launch, one) for one in configured if one is not None and not self.ships(str(one.value)))
+        draft.refused += filter(None, (misnamed(launch, self.owner), absent_script(launch), *named, *absent))
         for unknown in draft.unknown:
             self.doubt(draft, unknown)
         for name in launch.dropped:

@@ -1,12 +1,20 @@
-"""Code that a launch names and that is not there: a module to start that no release of the framework has, a file of
-its own beside which another has nearly its name."""
+"""What a launch names and that is not there: a module to start that no release of the framework has, a file of its own,
+a variable that nothing sets."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
 from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.slips import slip
-from rldoctor.plan.model import RefusedValue
+from rldoctor.plan.model import Form, RefusedValue
+
+_UNSET = re.compile(r"([A-Za-z_]\w*) is not set in this file$")
+_SETS = re.compile(r"^[ \t]*(?:export |readonly |local |declare )?([A-Za-z_]\w*)=", re.MULTILINE)
 
 
 def misnamed(launch: Launch, package: str) -> RefusedValue | None:
@@ -50,9 +58,49 @@ def misnamed_file(launch: Launch, native: Native) -> RefusedValue | None:
     there = [other.removesuffix(".py") for other in launch.files.near(name) if other.endswith(".py")]
     meant = slip(stem, there) or next((other for other in there if f"{other}s" == stem or other == f"{stem}s"), None)
     if meant is None:
-        return None
+        return absent_file(launch, native)
     takes = f"{name.rpartition('/')[0]}/{meant}.py".removeprefix("/")
     return native.as_refused(owner="Python", value=name, takes=takes, why=f"there is no such file, and {takes}")
+
+
+def absent_script(launch: Launch) -> RefusedValue | None:
+    """The Python file that a command starts, where it is not there."""
+    if launch.place is None or launch.place.form is not Form.OPTION or not launch.entry.endswith(".py"):
+        return None
+    script = Native(key="script", value=launch.entry, file=launch.file, line=launch.line, form=Form.OPTION)
+    return absent_file(launch, script)
+
+
+def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
+    """A file that is not there, where another one is that the launch names as it names this: by a path from the folder
+    in which it is started. What its script speaks of once more, or whose folder, may be made or fetched by it."""
+    name = native.value.partition(":")[0] if isinstance(native.value, str) else ""
+    path = PurePosixPath(name)
+    if len(path.parts) < 2 or path.is_absolute() or ".." in path.parts or not set(name).isdisjoint("$~*{"):
+        return None
+    beside = next((one for one in launch.files.below if one != name), None)
+    if beside is None or name in launch.files.written or launch.files.find(name) is not None:
+        return None
+    text, folder = launch.files.source(Path(launch.file)).text, re.escape(str(path.parent))
+    named = text.count(path.name) - (native.file == launch.file)
+    if named > 0 or re.search(rf"{folder}/?(?![\w/.-])", text) is not None:
+        return None
+    why = f"there is no such file in the folder where {beside} lies"
+    return native.as_refused(owner="Python", value=name, takes="the path of a file that is there", why=why)
+
+
+def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:
+    """Values that are a variable which nothing sets, where its name is a slip of the pen in one that the script sets:
+    the shell puts nothing in its place."""
+    for native in natives:
+        found = _UNSET.match(native.value.why) if isinstance(native.value, Unresolved) else None
+        if found is None:
+            continue
+        text = launch.files.source(Path(native.file)).text
+        meant = slip(found[1], [name for name in _SETS.findall(text) if name != found[1]])
+        if meant is not None:
+            why = f"nothing sets {found[1]}, and the shell puts nothing in its place; the script sets {meant}"
+            yield native.as_refused(owner="the shell", value=native.value.raw, takes=f"${meant}", why=why)
 
 
 def _slipped(given: str, real: str) -> bool:

@@ -1,21 +1,27 @@
-"""Words of a command line that its parser refuses: what a blank has torn out of one of Hydra's overrides, values that
-its grammar does not have, and a truth value behind an option that takes none."""
+"""Words of a launch that its parser refuses: what a blank has torn out of one of Hydra's overrides, values that its
+grammar does not have, a sweep that nobody asked for, what refers to a key that is not there, and a truth value behind
+an option that takes none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rldoctor.formats.values import Refused
+from rldoctor.formats.hydra.grammar import SWEEP
+from rldoctor.formats.hydra.interpolation import ABSENT
+from rldoctor.formats.native import Native
+from rldoctor.formats.values import Refused, Unresolved
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.refusals import SWITCH
 from rldoctor.plan.model import Form, RefusedValue
 
 if TYPE_CHECKING:
     from rldoctor.formats.shell.reader import Word
+    from rldoctor.tables.options.optionset import OptionSet
 
+_REFERS = re.compile(rf"([a-z_][\w.]*) {ABSENT}$")
 _TILDE = re.compile(r"""=["']?~""")
 _OPEN, _CLOSED = "[{(", "]})"
 
@@ -50,6 +56,42 @@ def ungrammatical(launch: Launch) -> list[RefusedValue]:
         # A tilde out of a variable may be one that the shell replaces, where its home folder is not known here.
         if isinstance(native.value, Refused) and ("~" not in native.value.raw or _TILDE.search(native.raw))
     ]
+
+
+def sweeps(launch: Launch) -> list[RefusedValue]:
+    """The overrides whose value has a comma outside of quotes and brackets: several values, of which one run takes
+    none (`Ambiguous value for argument`)."""
+    arguments = launch.arguments(overrides=True)
+    if any(arguments.find(name) is not None for name in ("multirun", "m", "hydra.mode")):
+        return []
+    return [
+        native.as_refused(
+            owner="Hydra",
+            value=native.value.raw,
+            takes="one value, or several within brackets",
+            why="the comma makes it a sweep over several values, which Hydra refuses without --multirun "
+            "(`Ambiguous value for argument`)",
+        )
+        for native in arguments.natives
+        if native.form is Form.OVERRIDE and isinstance(native.value, Unresolved) and native.value.why == SWEEP
+    ]
+
+
+def dangling(launch: Launch, natives: Iterable[Native], options: OptionSet | None) -> Iterator[RefusedValue]:
+    """Values that refer to a key which neither the launch nor the configuration of the release has, where the whole of
+    the launch was read."""
+    if options is None or options.gap is not None or launch.missed is not None or launch.own_config:
+        return
+    for native in natives:
+        found = _REFERS.match(native.value.why) if isinstance(native.value, Unresolved) else None
+        if found is None or options.known(found[1]) is not False:
+            continue
+        yield native.as_refused(
+            owner="OmegaConf",
+            value=native.value.raw,
+            takes="the name of a key that is there",
+            why=f"there is no key {found[1]}, and OmegaConf refuses what refers to it (`Interpolation key not found`)",
+        )
 
 
 def switched(launch: Launch, flags: frozenset[str]) -> list[RefusedValue]:

@@ -34,6 +34,8 @@ _TEXT = {
 Lookup = Callable[[str], Any]
 Resolvers = Mapping[str, Callable[[Any, Any], Any]]
 MISSING = object()
+# Why a value is not known that refers to a key which nothing gives.
+ABSENT = "is not set in this launch"
 
 
 def interpolated(
@@ -190,7 +192,7 @@ class Filling:
         if isinstance(found, Unresolved):
             raise _NotKnownError(found.why)
         if found is MISSING or found == "???":
-            raise _NotKnownError(f"{path} is not set in this launch")
+            raise _NotKnownError(f"{path} {ABSENT}")
         return found
 
 

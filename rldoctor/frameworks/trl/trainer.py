@@ -11,7 +11,7 @@ from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks import releases
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.trl.engine import between, grpo_like
-from rldoctor.plan.model import Setting, Source
+from rldoctor.plan.model import Form, Setting, Source
 
 
 def batch(draft: Draft) -> None:
@@ -244,8 +244,11 @@ def rewards(draft: Draft) -> None:
 
 
 def _listed(draft: Draft, *keys: str) -> tuple[Native, list[Any]] | None:
-    """What the launch gives for a list, where it is known how many it has."""
+    """What the launch gives for a list, where it is known how many it has; one word behind an option is one entry."""
     native = next((draft.natives[key] for key in keys if key in draft.natives), None)
+    one = native is not None and isinstance(native.value, int | float | str) and not isinstance(native.value, bool)
+    if native is not None and one and native.form is Form.OPTION:
+        return native, [native.value]
     if native is None or not isinstance(native.value, list):
         return None
     whole = not any(isinstance(one, Unresolved) and one.raw.startswith("*") for one in native.value)

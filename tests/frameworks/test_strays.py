@@ -1,0 +1,56 @@
+"""Overrides that Hydra and OmegaConf refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rldoctor.plan.model import RolloutPlan
+
+Launches = Callable[..., list[RolloutPlan]]
+PPO = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm"
+
+
+def owners(plans: list[RolloutPlan]) -> list[tuple[str, str]]:
+    return [(one.key, one.owner) for plan in plans for one in plan.refused]
+
+
+@pytest.mark.parametrize(
+    ("override", "refused"),
+    [
+        ("data.max_prompt_length=1,024", True),
+        ("data.max_prompt_length=1024", False),
+        ("data.train_files=[a.parquet,b.parquet]", False),
+        ("trainer.project_name=\"'a,b'\"", False),
+        ("--multirun data.max_prompt_length=512,1024", False),
+    ],
+)
+def test_a_sweep_that_nobody_asked_for(launches: Launches, override: str, refused: bool) -> None:
+    found = owners(launches({"run.sh": f"{PPO} {override}\n"}, verl="0.7.0"))
+    assert [owner for _, owner in found] == ["Hydra"] * refused
+
+
+AREAL = "experiment_name: a\ntrial_name: b\nallocation_mode: vllm:d4+d4\nactor:\n  path: Qwen/Qwen3-8B\n"
+LOCAL = "python3 -m areal.launcher.local run.py --config c.yaml"
+LOADS = "from areal.api.cli_args import GRPOConfig, load_expr_config\nconfig = load_expr_config(args, GRPOConfig)\n"
+
+
+@pytest.mark.parametrize(
+    ("refers", "refused"),
+    [
+        ("${actor.model_path}", True),
+        ("${actor.path}", False),
+        ("${actor.attn_impl}", False),  # a default of the release
+        ("${oc.env:TOKENIZER,none}", False),
+    ],
+)
+def test_what_refers_to_a_key_that_is_not_there(launches: Launches, refers: str, refused: bool) -> None:
+    files = {"run.sh": f"{LOCAL}\n", "c.yaml": f"{AREAL}tokenizer_path: {refers}\n", "run.py": LOADS}
+    found = owners(launches(files, areal="0.5.3"))
+    assert found == [("tokenizer_path", "OmegaConf")] * refused
+
+
+def test_what_was_not_read_may_have_the_key(launches: Launches) -> None:
+    files = {"run.sh": f"{LOCAL} $MORE\n", "c.yaml": AREAL + "tokenizer_path: ${actor.model_path}\n", "run.py": LOADS}
+    assert owners(launches(files, areal="0.5.3")) == []
