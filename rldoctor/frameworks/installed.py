@@ -29,6 +29,10 @@ class InstalledOptions:
         """Whether the framework's source lies here."""
         return self._extractor(framework) is not None
 
+    def modules(self, framework: str) -> list[Path]:
+        """The folders from which the framework's modules would be imported."""
+        return [root / folder for root in self.roots for folder in layout_of(framework).roots]
+
     def at(self, framework: str, group: str | None = None, others: Mapping[str, str] | None = None) -> OptionSet | None:
         """The options of ``group`` as the installed source declares them, or None where the framework is not here.
 

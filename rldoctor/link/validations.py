@@ -112,7 +112,7 @@ def refused_in_checkout(case: Case) -> dict[str, Any] | None:
     checkout = Options(case, Path(plan.file).absolute().parent).checkout(owner) if record is not None else None
     if record is None or checkout is None:
         return None
-    found = refused_by(record, case, Sources(SearchPath(checkout.roots)))
+    found = refused_by(record, case, Sources(SearchPath(checkout.modules(owner))))
     installed = find(case.packages, owner) if case.packages is not None else None
     version = installed.version if installed is not None else ""
     return None if found is None else {**unlinked(owner, version, None), "refusal": found}

@@ -50,6 +50,13 @@ def test_the_sections_in_canonical_names(launches: Launches) -> None:
     assert plan.unread == ()
 
 
+@pytest.mark.parametrize(("mode", "generations"), [("strided", None), ("structured", 4)])
+def test_strided_samples_belong_to_their_row(launches: Launches, mode: str, generations: int | None) -> None:
+    own = f"ebft:\n  mode: {mode}\n  n_samples_per_prompt: 4\n" if mode == "strided" else f"ebft:\n  mode: {mode}\n"
+    (plan,) = launches({"config.yaml": CONFIG.replace("rl: grpo\n", f"rl: ebft\n{own}")}, **VERSIONS)
+    assert plan.value("batch.generations") == generations
+
+
 def test_what_colocate_does_not_hand_to_trl(launches: Launches) -> None:
     # core/trainers/grpo/__init__.py set_training_args_kwargs: memory and tensor parallel size alone
     (plan,) = launches({"config.yaml": CONFIG}, **VERSIONS)

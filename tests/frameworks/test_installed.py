@@ -139,3 +139,8 @@ def test_a_large_source_file_stays_within_the_budget(write: Write) -> None:
         assert options is not None
         assert len(options) == 300
     assert min(spent) < 0.15
+
+
+def test_modules_lie_where_the_frameworks_layout_has_its_source(tmp_path: Path) -> None:
+    assert tmp_path / "src" in InstalledOptions(tmp_path).modules("prime-rl")
+    assert InstalledOptions(tmp_path).modules("verl") == [tmp_path]

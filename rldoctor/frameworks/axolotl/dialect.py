@@ -216,8 +216,16 @@ def _trainer(draft: Draft) -> None:
         return
     for derivation in (_launched, start, _vllm, placement, _lengths, batch, engine, sampling, strategy, adapters):
         derivation(draft)
+    _strided(draft)
     if not draft.launch.entry and draft.value("placement.mode") == "server":
         _its_server(draft)
+
+
+def _strided(draft: Draft) -> None:
+    """EBFT over strides draws its samples within a row: no rows belong together (core/trainers/ebft/strided.py)."""
+    if draft.native("rl") == "ebft" and draft.native("ebft.mode") == "strided":
+        for name in ("batch.generations", "batch.generation", "batch.prompts"):
+            draft.settings.pop(name, None)
 
 
 def _its_server(draft: Draft) -> None:
