@@ -269,7 +269,8 @@ def encoded(option: Option) -> dict[str, Any]:
         entry["computed"] = option.default.expression
     elif option.default is not MISSING:
         entry["default"] = option.default
-    if option.type and not ("default" in entry and type(option.default).__name__ == option.type):
+    default = dict if isinstance(option.default, dict) else type(option.default)  # one of a file knows its lines
+    if option.type and not ("default" in entry and default.__name__ == option.type):
         entry["type"] = option.type
     if option.choices is not None:
         entry["choices"] = list(option.choices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import platform
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.layouts import covered, file_of, layout_of
 from rldoctor.frameworks.option_table import encoded
+from rldoctor.refresh.declarations import SourceError
 from rldoctor.refresh.releases import Publications, Release, minor, news
 from rldoctor.tables.options.extract import Extractor
 from rldoctor.tables.options.model import Options
@@ -24,7 +26,8 @@ COVERED = covered()
 
 def refresh(package: str, published: Publications, say: Callable[[str], None], folder: Path | None = None) -> list[str]:
     """Reads the options of every release of one framework and writes its table, into the package unless ``folder`` is
-    given. Returns what changed, a line each. Raises ``OSError`` where a source does not answer."""
+    given. Returns what changed, a line each. Raises ``OSError`` where a source does not answer, and
+    :class:`SourceError` where a release that the table has would be lost."""
     held = next((held for framework in frameworks() for held in framework.packages if held.name == package), None)
     since = _SINCE[package] if held is None else held.since
     monthly = held is not None and held.monthly
@@ -32,6 +35,9 @@ def refresh(package: str, published: Publications, say: Callable[[str], None], f
     read = read_releases(package, chosen, say)
     target = file_of(package) if folder is None else folder / f"{package}.json"
     old = json.loads(target.read_text("utf-8")) if target.exists() else {"versions": [], "groups": {}}
+    asked = {release.version for release in chosen}
+    if lost := [version for version in old["versions"] if version in asked and version not in read]:
+        raise SourceError(f"the table has {', '.join(lost)}, of which nothing was found now: it stays as it is")
     content = table(package, read, datetime.date.today().isoformat())
     target.parent.mkdir(exist_ok=True)  # a new framework has no table yet
     target.write_text(rendered(content), "utf-8")
@@ -68,7 +74,10 @@ def read_releases(framework: str, chosen: list[Release], say: Callable[[str], No
     layout = layout_of(framework)
     found: dict[str, Groups] = {}
     for release in chosen:
-        groups = Extractor(layout, release.open()).groups()
+        extractor = Extractor(layout, release.open())
+        groups = extractor.groups()
+        for path, why in extractor.sources.unreadable.items():
+            say(f"{framework} {release.version}: {path} is not for Python {platform.python_version()} ({why})")
         if groups:
             found[release.version] = groups
         else:

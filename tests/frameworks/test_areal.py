@@ -195,3 +195,9 @@ def test_a_configuration_by_itself_may_be_of_a_script_with_a_class_of_its_own(la
     wrong = CONFIG.replace("n_samples: 4", "n_sample: 4, entropy_clamp: 0.3")
     (plan,) = launches({"grpo.yaml": wrong}, areal="1.0.4")
     assert [(option.key, option.nearest[0]) for option in plan.unknown] == [("gconfig.n_sample", "gconfig.n_samples")]
+
+
+def test_a_schedule_that_megatron_has_is_not_refused(launches: Launches) -> None:
+    text = CONFIG.replace("  kl_ctl: 0.0\n", "  kl_ctl: 0.0\n  optimizer: {lr_scheduler_type: inverse-square-root}\n")
+    (plan,) = launches({"grpo.yaml": text}, areal="1.0.4", vllm="0.11.0")
+    assert plan.refused == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +15,7 @@ import pytest
 
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.refresh import options
+from rldoctor.refresh.declarations import SourceError
 from rldoctor.refresh.releases import Publications
 from rldoctor.tables.options import Option
 from rldoctor.tables.sources.git import git
@@ -80,6 +82,17 @@ def test_a_table_from_an_index(served: Served, tmp_path: Path) -> None:
     assert options.refresh("trl", published, said.append, folder) == []
     assert served.sent < 2_000  # the second time only the list of files is asked for
     assert (folder / "trl.json").read_text() == text
+
+
+def test_a_release_of_a_newer_python_is_not_lost(served: Served, tmp_path: Path) -> None:
+    options.refresh("trl", Publications(tmp_path / "first", served.index), print, tmp_path)
+    before, said = (tmp_path / "trl.json").read_text(), list[str]()
+    served.offer("trl", {**FILES, "trl-0.15.0-py3-none-any.whl": wheel("    beta: float = = 1\n")})
+    with pytest.raises(SourceError, match=r"^the table has 0.15.0, .* stays as it is$"):
+        options.refresh("trl", Publications(tmp_path / "second", served.index), said.append, tmp_path)
+    assert (tmp_path / "trl.json").read_text() == before
+    python = platform.python_version()
+    assert said[0] == f"trl 0.15.0: trl/trainer/grpo_config.py is not for Python {python} (line 3: invalid syntax)"
 
 
 def test_a_new_release_is_said_with_what_it_changed(served: Served, tmp_path: Path) -> None:

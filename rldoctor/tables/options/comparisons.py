@@ -42,6 +42,7 @@ class Comparisons:
         self._by_name: dict[str, list[_Compared]] = defaultdict(list)
         self._wider: set[str] = set()
         self._others: set[str] = set()
+        self._handed: dict[str, set[str]] = defaultdict(set)
         paths = [path for folder in folders for path in tree.names(folder) if path.endswith(".py")]
         modules = [module for path in paths if (module := _parsed(tree.read(path) or "")) is not None]
         enumerations: dict[str, list[tuple[str, ...]]] = defaultdict(list)
@@ -65,9 +66,14 @@ class Comparisons:
             found = [one for one in self._by_name.get(spelled, ()) if self._is_of(one.subject, within)]
             words = {word for one in found for word in one.words}
             closing = any(one.closing and _holds(one.words, option) for one in found)
-            if closing and len(words) > 1 and spelled not in self._wider:
+            if closing and len(words) > 1 and spelled not in self._wider and not self._goes_on(spelled):
                 return replace(option, names=tuple(sorted(words | set(option.names or ()))), closed=True)
         return option
+
+    def _goes_on(self, name: str) -> bool:
+        """Whether a call hands the value on under a name that is compared with nothing here: to code of others,
+        which may take further words (``lr_decay_style=config.lr_scheduler_type``)."""
+        return any(parameter not in self._by_name for parameter in self._handed[name])
 
     def _is_of(self, subject: Subject, sections: list[str]) -> bool:
         """Whether a value is that of an option in these sections: the part before its name is one of them, or there is
@@ -94,6 +100,8 @@ class Comparisons:
                 self._by_name[closing.subject[-1]].append(closing)
             self._wider |= set(_widened(node))
             self._others |= set(_handed_others(node))
+            for name, parameter in _handed_on(node):
+                self._handed[name].add(parameter)
 
     def _made(self, node: ast.AST) -> Iterator[_Compared]:
         """What a member of an enumeration is made of, which refuses what none of its members is."""
@@ -245,6 +253,14 @@ def _handed_others(node: ast.AST) -> Iterator[str]:
         same = any(name == keyword.arg or name.endswith(f"_{keyword.arg}") for name in handed)
         if keyword.arg and not same and not isinstance(keyword.value, ast.Constant):
             yield keyword.arg
+
+
+def _handed_on(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The values that a call hands on under the name of another parameter."""
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        for name in _subject(keyword.value)[-1:]:
+            if keyword.arg and not (name.endswith(keyword.arg) or keyword.arg.endswith(name)):
+                yield name, keyword.arg
 
 
 def _widened(node: ast.AST) -> Iterator[str]:

@@ -189,4 +189,4 @@ def _type_of(value: Any) -> str:
     """The type of a YAML leaf; null and references say nothing."""
     if value is None or value is MISSING or (isinstance(value, str) and "${" in value):
         return ""
-    return type(value).__name__
+    return "dict" if isinstance(value, dict) else type(value).__name__

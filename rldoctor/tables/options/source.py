@@ -75,11 +75,13 @@ class Definition:
 class Sources:
     """Parses the files of one tree once each and follows names through their imports; nothing is executed.
 
-    ``packages`` are the top-level packages that belong to the tree; every other import is :class:`External`."""
+    ``packages`` are the top-level packages that belong to the tree; every other import is :class:`External`.
+    ``unreadable`` says of each file that is no Python of this interpreter's release where it is none."""
 
     def __init__(self, tree: SourceTree, packages: tuple[str, ...]) -> None:
         self.tree = tree
         self.packages = packages
+        self.unreadable: dict[str, str] = {}
         self._modules: dict[str, Module | None] = {}
 
     def at(self, path: str) -> Module | None:
@@ -148,9 +150,11 @@ class Sources:
         kept = outline(text)
         tree = _parsed(kept)
         if tree is None:
-            kept, tree = None, _parsed(text)
-        if tree is None:
-            return None
+            try:
+                kept, tree = None, untrusted.python(text)
+            except SyntaxError as error:
+                self.unreadable[path] = f"line {error.lineno}: {error.msg}"
+                return None
         module = Module(name, path, text, tree, path.endswith("__init__.py"), kept.split("\n") if kept else None)
         for statement in _top_level(tree.body):
             _bind(module, statement)

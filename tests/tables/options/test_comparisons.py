@@ -120,3 +120,18 @@ def test_declared_choices_and_numbers_stay_as_they_are() -> None:
     text = 'assert config.loss_type in ("a", "b")'
     assert named(text, Option("loss_type", "a", "str", choices=("a", "b", "c"))) is None
     assert named(text, Option("loss_type", 1, "int")) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "closed"),
+    [
+        ("OptimizerParamScheduler(lr_decay_style=self.config.lr_scheduler_type)", False),  # another package's
+        ("warm_up(lr_scheduler_type=self.config.lr_scheduler_type)", True),
+        ("warm_up(scheduler_type=self.config.lr_scheduler_type)", True),
+        ("warm_up(kind=self.config.lr_scheduler_type)\nassert kind in ('constant', 'linear')", True),
+    ],
+)
+def test_a_value_that_is_handed_on_to_other_code_may_be_any(call: str, closed: bool) -> None:
+    text = f"{call}\nassert self.config.lr_scheduler_type in ['constant', 'linear']"
+    found = named(text, Option("optimizer.lr_scheduler_type", default="constant"))
+    assert found == (("constant", "linear") if closed else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rldoctor.frameworks.option_table import encoded
 from rldoctor.tables.options.extract import Extractor
 from rldoctor.tables.options.hydra import composed
 from rldoctor.tables.options.parts import Group, HydraPart, Layout
@@ -117,3 +118,9 @@ def test_the_class_behind_a_section_adds_its_fields(write: Write) -> None:
     assert read["rollout.limit_images"].added
     assert read["rollout.seed"].default == "${trainer.seed}"
     assert not read["rollout.n"].added
+
+
+def test_an_empty_mapping_is_a_dictionary(write: Write) -> None:
+    layout = Layout(packages=("conf",), markers=(), groups={"main": Group((HydraPart(("conf",), "rollout"),))})
+    option = Extractor(layout, DirectoryTree(write(TREE))).group("main")["rollout.engine_kwargs.vllm"]
+    assert (option.type, encoded(option)) == ("dict", {"default": {}})
