@@ -68,7 +68,8 @@ def events_of(pieces: Sequence[Slice], table: Table, run: LogRun, verdicts: Verd
     handled = {id(f.raw) for f in verdicts.handled}
     all_steps = _made_all_steps(pieces)
     found: list[Asked] = []
-    for index, use in enumerate(table.uses):
+    for index in sorted({index for piece in pieces for index in piece.record.hits}):
+        use = table.uses[index]
         if use.signatures:
             for group in _groups(pieces, index, fatal, fatal_lines, handled)[:_MOST_EVENTS]:
                 event = _event(group, use.literal, run, all_steps)

@@ -5,7 +5,6 @@ A message is one place that raises, asserts or refuses; ``match`` finds the one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +59,7 @@ class Table(PackedTable):
     def __init__(self, package: str, content: Mapping[str, Any]) -> None:
         super().__init__(package, content)
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
+        self._by_type: dict[tuple[str, str], list[_Literals]] = {}
 
     def within(
         self, module: str, below: bool = False, wanted: Callable[[str], bool] = lambda function: True
@@ -72,44 +72,41 @@ class Table(PackedTable):
                 if wanted(function):
                     yield from (self._place(name, function, row) for row in rows)
 
-    def holding(self, text: str, shortest: int) -> Iterator[Place]:
-        """The messages of which every literal part stands in ``text``, and the longest has ``shortest`` characters."""
-        yield from self._holding(self._by_literal, text, shortest)
+    def holding(self, type_: str, text: str, shortest: int) -> Iterator[Place]:
+        """The messages of a type of which every literal part stands in ``text``, and the longest has ``shortest``
+        characters."""
+        yield from self._holding(self._literals(type_), text, shortest)
 
-    def holding_unspaced(self, text: str, shortest: int) -> Iterator[Place]:
+    def holding_unspaced(self, type_: str, text: str, shortest: int) -> Iterator[Place]:
         """The same without any blank: of a ``text`` that lost those at which its lines were wrapped."""
-        yield from self._holding(self._unspaced, "".join(text.split()), shortest)
+        yield from self._holding(self._literals(type_, blank=""), "".join(text.split()), shortest)
 
     def _holding(self, rows: Iterable[_Literals], text: str, shortest: int) -> Iterator[Place]:
         for longest, parts, module, function, row in rows:
             if len(longest) >= shortest and longest in text and all(part in text for part in parts):
                 yield self._place(module, function, row)
 
-    def beginning(self, text: str) -> Iterator[Place]:
-        """The messages that may begin as ``text`` does, which was cut somewhere behind."""
-        for _, (first, *further), module, function, row in self._by_literal:
+    def beginning(self, type_: str, text: str) -> Iterator[Place]:
+        """The messages of a type that may begin as ``text`` does, which was cut somewhere behind."""
+        for _, (first, *further), module, function, row in self._literals(type_):
             begins = text.startswith(first) if len(first) < len(text) else first.startswith(text)
             if begins and (first or not further or further[0] in text):
                 yield self._place(module, function, row)
 
-    @cached_property
-    def _unspaced(self) -> list[_Literals]:
-        """:attr:`_by_literal` without blanks."""
-        return [
-            (longest.replace(" ", ""), [part.replace(" ", "") for part in parts], module, function, row)
-            for longest, parts, module, function, row in self._by_literal
-        ]
-
-    @cached_property
-    def _by_literal(self) -> list[_Literals]:
-        """Every message behind its longest literal part and all of them; a log asks for each of its failures."""
-        rows = (
-            (row[1].split(HOLE)[::2], module, function, row)
-            for module, functions in self._modules.items()
-            for function, rows in functions.items()
-            for row in rows
-        )
-        return [(max(parts, key=len), parts, module, function, row) for parts, module, function, row in rows]
+    def _literals(self, type_: str, blank: str = " ") -> list[_Literals]:
+        """The messages of a type behind their longest literal part and all of them, with this for a blank. A log asks
+        for each of its failures."""
+        kept = (type_, blank)
+        if kept not in self._by_type:
+            rows = (
+                ([part.replace(" ", blank) for part in row[1].split(HOLE)[::2]], module, function, row)
+                for module, functions in self._modules.items()
+                for function, rows in functions.items()
+                for row in rows
+                if row[0] == type_
+            )
+            self._by_type[kept] = [(max(parts, key=len), parts, m, f, row) for parts, m, f, row in rows]
+        return self._by_type[kept]
 
     def conditions(self, at: Sequence[int]) -> Iterator[tuple[str, str, list[str]]]:
         """The module, the function and the conditions of every message that the releases at these positions all have

@@ -115,8 +115,8 @@ def _by_frame(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Plac
 def _by_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[int, Place]]:
     """The places whose template tells them by itself."""
     for package in packages:
-        for place in Table.load(package).holding(f" {shown.message} ", _SHORTEST):
-            if place.type == shown.type and tells(place) and _filled(place, shown.message) is not None:
+        for place in Table.load(package).holding(shown.type, f" {shown.message} ", _SHORTEST):
+            if tells(place) and _filled(place, shown.message) is not None:
                 yield _letters(place), place
 
 
@@ -126,10 +126,10 @@ def _by_wrapped_text(shown: Shown, packages: Iterable[str]) -> Iterator[tuple[in
         return
     said = "".join(shown.message.split())
     for package in packages:
-        for place in Table.load(package).holding_unspaced(said, _SHORTEST):
+        for place in Table.load(package).holding_unspaced(shown.type, said, _SHORTEST):
             parts = (re.escape(part.replace(" ", "")) for part in place.literals)
             lost = any(part not in f" {shown.message} " for part in place.literals)
-            if lost and place.type == shown.type and tells(place) and re.search(".*?".join(parts), said):
+            if lost and tells(place) and re.search(".*?".join(parts), said):
                 yield _letters(place), place
 
 
@@ -150,8 +150,8 @@ def _by_beginning(shown: Shown, among: Iterable[str], by_words: Iterable[str]) -
     alone = (
         (begun, place)
         for package in by_words
-        for place in Table.load(package).beginning(said)
-        if place.type == shown.type and tells(place) and (begun := _begun(place, said)) is not None
+        for place in Table.load(package).beginning(shown.type, said)
+        if tells(place) and (begun := _begun(place, said)) is not None
         if _tell(place.type, begun[0]) and (not begun[1] if cut is None else _value_like(begun[1]))
     )
     yield from ((sum(map(_letters_of, parts)), place) for (parts, _), place in (inside or alone))

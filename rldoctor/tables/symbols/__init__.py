@@ -36,6 +36,7 @@ class Table(PackedTable):
         numbers = {module: number for number, module in enumerate(content["modules"])}
         self._columns = {m: tuple(content[c][n] for c in ("names", "spans", "parameters")) for m, n in numbers.items()}
         self._read: dict[str, Names] = {}
+        self._homes: dict[str, dict[str, tuple[Span, ...]]] = {}
 
     def spans(self, module: str, name: str = "") -> tuple[Span, ...]:
         """The releases in which ``module`` defines ``name`` (``Class.member`` for a member), or in which the module
@@ -43,11 +44,14 @@ class Table(PackedTable):
         held = self._module(module).get(name, [])
         return tuple(Span(self.releases[s[0]], self.releases[s[1]], s[2] if len(s) > 2 else "") for s in held)
 
-    def homes(self, name: str) -> dict[str, tuple[Span, ...]]:
+    def homes(self, name: str) -> Mapping[str, tuple[Span, ...]]:
         """Every module that ever defined a name, with the releases."""
-        last = name.rpartition(".")[2]
-        near = (module for module, (names, _, _) in self._columns.items() if last in names)
-        return {module: self.spans(module, name) for module in near if name in self._module(module)}
+        if name not in self._homes:
+            last = name.rpartition(".")[2]
+            near = (module for module, (names, _, _) in self._columns.items() if last in names)
+            found = {module: self.spans(module, name) for module in near if name in self._module(module)}
+            self._homes[name] = found
+        return self._homes[name]
 
     def defines(self, module: str, name: str) -> bool:
         """Whether the module itself defines the class or function, and does not only import it: it has its members, or
