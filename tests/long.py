@@ -22,6 +22,8 @@ LONG = (
     "tests/logs/test_wrappings.py::test_a_failure_is_the_same_in_every_wrapping",
     "tests/probes/test_children.py::test_a_program_that_does_not_end_is_killed_with_what_it_started",
     "tests/probes/test_imports.py::test_a_hang_costs_only_the_package_that_hangs",
+    "tests/probes/test_leftovers.py::test_a_supervisor_that_is_asked_to_leave_again_and_again_leaves_nothing",
+    "tests/probes/test_leftovers.py::test_killed_at_any_moment_it_leaves_nothing",
     "tests/probes/test_runner.py::test_a_child_that_has_done_its_work_and_will_not_leave_is_done",
     "tests/probes/test_runner.py::test_a_hang_ends_with_the_time_and_says_where_it_stood",
     "tests/probes/test_runner.py::test_no_deadline_is_put_off_beyond_the_time_of_all",

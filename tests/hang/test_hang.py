@@ -71,7 +71,6 @@ class TestOneProgram:
         assert messages(hang(tmp_path, "--from", "kept")) == messages(report)
         assert program.runs
 
-    @pytest.mark.alone
     def test_a_program_that_may_only_take_its_time(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         """Within its pace it goes on; where nothing tells its pace, it is not judged."""
         steps, silent = start(STEPS + SLEEPS, "steps.py"), start(SLEEPS, "silent.py")
@@ -83,7 +82,6 @@ class TestOneProgram:
         assert "silent.py:5 in waits" in str(report["notes"])
         assert "nothing tells how long its steps take" in str(report["verdict"])
 
-    @pytest.mark.alone
     def test_a_program_that_works(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         program = start(BUSY)
         program.until("ready")
@@ -256,7 +254,6 @@ train()
 
 
 @pytest.mark.engine
-@pytest.mark.alone
 class TestTorchrun:
     @pytest.fixture
     def run(self, start: Start, patient: Path, tmp_path: Path) -> Iterator[Any]:

@@ -154,7 +154,6 @@ def running(mark: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_any_moment_it_leaves_nothing(tmp_path: Path, number: int) -> None:
     """``RLDOCTOR_KILLS=200`` kills that often."""
@@ -178,7 +177,6 @@ def test_killed_at_any_moment_it_leaves_nothing(tmp_path: Path, number: int) -> 
     assert found == [], f"killed after {moment:.2f} s"
 
 
-@pytest.mark.alone
 def test_a_supervisor_that_is_asked_to_leave_again_and_again_leaves_nothing(tmp_path: Path) -> None:
     """As schedulers ask all processes of a job."""
     mark = f"rldoctor-test-{uuid.uuid4().hex}"

@@ -152,7 +152,6 @@ def test_what_is_told_elsewhere_or_not_known_is_no_finding() -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("fault", "count", "each", "check", "text"),
     [

@@ -222,7 +222,6 @@ def test_links_that_differ_as_links_do(pairs: dict[str, float]) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("fault", "check", "text"),
     [

@@ -118,7 +118,6 @@ def test_a_ray_that_is_found_without_an_address_passes() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.alone
 def test_a_real_ray(python_with_ray: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = set(psutil.pids())
     folder = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))  # paths of sockets are short
