@@ -46,6 +46,21 @@ def faults(trace: Trace) -> Iterator[str]:
     yield from (f"{name}: finished more than once" for name in dict.fromkeys(trace["twice"]))
 
 
+def overtaken(trace: Trace, engine: Mapping[str, Any]) -> list[str]:
+    """Requests whose first token came after that of one that had come later, a line each; none where the engine is to
+    choose otherwise than by arrival, or where older bundles do not tell."""
+    if engine.get("scheduling_policy") not in (None, "fcfs") or engine.get("long_prefill_token_threshold"):
+        return []
+    told, later = [], None
+    begun = [(name, answer["begun"]) for name, answer in trace["answers"].items() if answer.get("begun") is not None]
+    for name, step in reversed(begun):
+        if later is not None and step > later[1]:
+            told.append(f"{name}: its first token came in step {step}, that of {later[0]} in step {later[1]}")
+        if later is None or step < later[1]:
+            later = name, step
+    return told[::-1]
+
+
 def other_lengths(trace: Trace) -> Iterator[str]:
     """Answers that have another number of tokens than they were to have, a line each."""
     for name, answer in trace["answers"].items():

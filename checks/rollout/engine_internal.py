@@ -5,7 +5,8 @@ What it looks for
     the feature that was on when others met it.
     In a running engine: an assertion, a missing key or an index beyond its list in vLLM's scheduler, block manager or
     worker while traffic ran, and requests of a single caller that are lost, mixed up, answered twice or go on after
-    they were aborted; answers of a batch that are missing or stand beside another request's prompt. Under ``--soak``:
+    they were aborted, or that wait while later ones are answered; answers of a batch that are missing, in another order
+    or stand beside another request's prompt. Under ``--soak``:
     free KV blocks that become fewer cycle by cycle, files, sockets, threads, processes and shared memory that become
     more, steps that take longer, and requests, the same every time, that from some cycle on get each other's answers or
     go on after they were aborted.
@@ -56,7 +57,7 @@ from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
 from ..observed.soak import BLOCKS, OPEN, Quantity, measured, reach, served, soaked, traffic_faults, trend, turned
-from ..observed.traces import beyond_the_budget, faults, other_lengths, unscheduled
+from ..observed.traces import beyond_the_budget, faults, other_lengths, overtaken, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 
@@ -215,6 +216,17 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             told = True
             what = f"requests of a single caller: {len(reported)} faults in {len(trace['answers'])} requests"
             yield _mixed_up(case, job, what, reported, "chunked_prefill scenario")
+        behind = overtaken(trace, engine)
+        if behind and not told:
+            told = True
+            yield check.finding(
+                f"{describe(job)} answers requests out of the order in which they came: {len(behind)} of "
+                f"{len(trace['answers'])} began after a later one, and may wait for ever",
+                severity=Severity.WARNING,
+                grade=Grade.OBSERVED,
+                evidence=tuple(Evidence(text=line, source="chunked_prefill scenario") for line in behind[:SHOWN]),
+                fixes=(_RELEASE,),
+            )
         aborted = sum(answer["aborted"] for answer in trace["answers"].values())
         yield Reach(
             f"{len(trace['answers'])} requests in {trace['steps']} steps, {aborted} aborted, {trace['preemptions']} "

@@ -33,6 +33,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "enable_chunked_prefill": ("scheduler_config.enable_chunked_prefill", "scheduler_config.chunked_prefill_enabled"),
     "async_scheduling": ("scheduler_config.async_scheduling",),
     "scheduling_policy": ("scheduler_config.policy",),
+    "long_prefill_token_threshold": ("scheduler_config.long_prefill_token_threshold",),
     "block_size": ("cache_config.block_size",),
     "enable_prefix_caching": ("cache_config.enable_prefix_caching",),
     "kv_cache_dtype": ("cache_config.cache_dtype",),

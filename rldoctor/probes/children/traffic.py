@@ -34,9 +34,10 @@ class Trace:
     """What became of the traffic. ``answers`` has one entry per request: ``prompt_tokens``, ``cached`` (those of
     them that the engine found in its prefix cache; None where it does not tell), ``token_ids``, ``text``, ``logprobs``,
     ``tops`` (for each token the most probable ones with their log-probabilities, as pairs; empty where the request did
-    not ask for several), ``finish_reason`` (None where it never finished), ``length`` (tokens that it is to have; None
-    where it may end before), ``aborted``, ``aborted_at`` (tokens that it had then, or None), ``wrong_prompt`` (the
-    answer carries another prompt than was asked).
+    not ask for several), ``begun`` (the step that brought the first token, or None), ``finish_reason`` (None where it
+    never finished), ``length`` (tokens that it is to have; None where it may end before), ``aborted``, ``aborted_at``
+    (tokens that it had then, or None), ``wrong_prompt`` (the answer carries another prompt than was asked); they stand
+    in the order in which the requests came.
     ``strangers`` are ids that nobody had asked for, ``twice`` those that finished more than once; ``longest_step`` in
     seconds; ``preemptions`` how often a request lost its place in the KV cache, None where the engine does not let it
     be seen."""
@@ -74,7 +75,7 @@ def drive(
         while waiting and waiting[0].at <= trace.steps:
             one = waiting.pop(0)
             trace.answers[one.name] = {"prompt_tokens": len(one.prompt), "token_ids": [], "logprobs": []}
-            trace.answers[one.name].update(tops=[], finish_reason=None, aborted=False, aborted_at=None)
+            trace.answers[one.name].update(tops=[], begun=None, finish_reason=None, aborted=False, aborted_at=None)
             trace.answers[one.name].update(wrong_prompt=False, cached=None, text="", length=_length(one.parameters))
             engine.add_request(one.name, {"prompt_token_ids": list(one.prompt)}, SamplingParams(**one.parameters))
         if not engine.has_unfinished_requests():
@@ -150,6 +151,8 @@ def _take(trace: Trace, asked: Mapping[str, Arrival], output: Any) -> None:
         trace.twice.append(str(output.request_id))
     completion = output.outputs[0]
     answer["token_ids"], answer["logprobs"] = list(completion.token_ids), logprobs(completion)
+    if answer["begun"] is None and answer["token_ids"]:
+        answer["begun"] = trace.steps
     answer["text"], answer["cached"] = completion.text, getattr(output, "num_cached_tokens", None)
     if (asked[output.request_id].parameters.get("logprobs") or 0) > 1:
         answer["tops"] = tops(completion)
