@@ -224,13 +224,14 @@ class _Answer(NamedTuple):
     tokens: tuple[int, ...]
     logprobs: tuple[Any, ...]
     end: str | None
+    text: str
 
     @property
     def told(self) -> int:
         return len(self.logprobs) - self.logprobs.count(None)
 
     def as_ever(self, ever: _Answer, noise: Noise | None) -> bool:
-        if (self.tokens, self.told, self.end) != (ever.tokens, ever.told, ever.end):
+        if (self.tokens, self.told, self.end, self.text) != (ever.tokens, ever.told, ever.end, ever.text):
             return False
         numbers = [one for one in zip(self.logprobs, ever.logprobs, strict=True) if None not in one]
         return noise is None or not numbers or not difference(*zip(*numbers, strict=True)).beyond(noise)
@@ -238,13 +239,16 @@ class _Answer(NamedTuple):
     def __str__(self) -> str:
         short = f", {self.told} log-probabilities" if self.told < len(self.tokens) else ""
         whole = f" of {sum(self.logprobs):.6g} in all" if self.logprobs and not short else ""
-        return f"token ids {list(self.tokens)}{whole}{short}, finish reason {self.end}"
+        text = f", text {self.text[:40]!r}" if self.text else ""
+        return f"token ids {list(self.tokens)}{whole}{short}, finish reason {self.end}{text}"
 
 
 def _answers(trace: Mapping[str, Any]) -> dict[str, _Answer]:
     """Of the requests that are not drawn anew and run to their end."""
     return {
-        name: _Answer(tuple(answer["token_ids"]), tuple(answer["logprobs"]), answer["finish_reason"])
+        name: _Answer(
+            tuple(answer["token_ids"]), tuple(answer["logprobs"]), answer["finish_reason"], answer.get("text", "")
+        )
         for name, answer in trace["answers"].items()
         if not name.startswith(DRAWN) and not answer["aborted"]
     }

@@ -211,6 +211,12 @@ def test_an_answer_that_turns_is_told_with_the_requests_before_it() -> None:
     assert found(reported) == []  # at times is rounding
 
 
+def test_a_text_that_is_another_from_some_cycle_on_is_another_answer() -> None:
+    cut = broken(lambda answers: answers["greedy 1"].update(text="ab"))
+    (one,) = judge_one(outputs_corrupt.check, cut).findings
+    assert one.evidence[1].text.endswith("finish reason length, text 'ab' after 18 cycles")
+
+
 def test_log_probabilities_that_are_missing_from_some_cycle_on_are_another_answer() -> None:
     silent = broken(lambda answers: answers["greedy 1"].update(logprobs=[None] * 3))
     (one,) = judge_one(outputs_corrupt.check, silent).findings
