@@ -131,6 +131,9 @@ def test_a_sync_that_does_more_than_it_should() -> None:
     scores = {"sync": [-1.0] * 4, "again": [-1.4] * 4, "float32": [-1.0] * 4}
     (finding,) = findings(weights_stale.check, reported(scores=scores))
     assert "the same weights once more" in finding.message
+    scores = {"sync": [-1.0] * 4, "again": [-1.0] * 4, "float32": [-1.0] * 4, "views": [-1.4] * 4}
+    (finding,) = findings(weights_stale.check, reported(scores=scores))
+    assert "the same weights as views of other memory" in finding.message
 
 
 def test_what_the_change_does_not_show_is_not_checked() -> None:

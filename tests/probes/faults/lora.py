@@ -440,3 +440,12 @@ def scale_of_the_first_adapter(llm: Any) -> None:
         weights.scaling = first[0]
 
     _loaded(other)
+
+
+def scale_in_whole_numbers(llm: Any) -> None:
+    """``alpha // r`` in place of ``alpha / r``."""
+
+    def other(weights: Any) -> None:
+        weights.scaling = float(weights.lora_alpha // weights.rank)
+
+    _loaded(other)

@@ -610,3 +610,14 @@ def biases_kept_from_the_third_update_on(llm: Any) -> None:
         return [pair for pair in weights if count[0] < 3 or not pair[0].endswith(".bias")]
 
     _through(llm, later)
+
+
+def views_arrive_by_their_memory(llm: Any) -> None:
+    """A matrix that is a view of another layout arrives as its memory has it."""
+
+    def as_it_lies(weights: Weights) -> Weights:
+        for name, tensor in weights:
+            lies = tensor.dim() == 2 and not tensor.is_contiguous()
+            yield name, torch.as_strided(tensor, tensor.shape, (tensor.shape[1], 1)).clone() if lies else tensor
+
+    _through(llm, as_it_lies)

@@ -33,9 +33,9 @@ BLOCKS, LONG = 2, 512
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
 # The adapters after the first one, in the order in which they are served, with the seeds of their numbers. One has a
-# scale of its own, which is not the one before's.
+# scale of its own, which is not the one before's, and seldom a whole number.
 OTHERS = {"renewed": 4, "second": 2}
-OWN_SCALE = {"renewed": 2.0}
+OWN_SCALE = {"renewed": 0.75}
 Adapter = dict[str, tuple[Any, Any]]  # module -> A (rank, in), B (out, rank)
 
 

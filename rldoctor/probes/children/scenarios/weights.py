@@ -9,7 +9,7 @@ should have been taken, ``exceptions``; the last record then), ``sensitivity`` (
 the trainer tells of the same tokens where that part alone is old), ``vocabulary`` (after the update: ``token_ids`` of
 a prompt that takes tokens from the whole vocabulary, with ``engine`` and ``trainer`` for all but the first), ``many``
 (rows of prompts that come with several completions each, after the update: ``engine``, ``trainer``),
-``scores`` (of fixed tokens after the sync, after the same ``again``, after the same in ``float32``), ``refusals``
+``scores`` (of fixed tokens after the sync, after the same ``again``, in ``float32`` and as ``views``), ``refusals``
 (``name`` and ``shape``: ``sent``, ``exceptions`` or None, ``scores`` before and after), ``restored`` (scores at the
 start and with the old weights back), ``again`` (rows of the seen prompts then, ``engine`` and ``trainer``),
 ``reach``."""
@@ -174,8 +174,13 @@ class _Play:
 
     def _scores(self, new: dict[str, Any]) -> None:
         scores = {"sync": self._score()}
-        for name, sent in (("again", new), ("float32", {name: tensor.float() for name, tensor in new.items()})):
-            self._send(f"the same weights {'in ' * (name == 'float32')}{name}", sent)
+        ways = {
+            "again": (new, "once more"),
+            "float32": ({name: tensor.float() for name, tensor in new.items()}, "in float32"),
+            "views": ({name: _view(tensor) for name, tensor in new.items()}, "as views of other memory"),
+        }
+        for name, (sent, how) in ways.items():
+            self._send(f"the same weights {how}", sent)
             scores[name] = self._score()
             self.running.record("scores", scores)
 
@@ -196,6 +201,14 @@ class _Play:
             self.running.record("refusals", reported)
             kept.put_back()
             self._send(f"weights after one of a wrong {what}", new)
+
+
+def _view(tensor: Any) -> Any:
+    """The same numbers, which are no piece of memory of their own: of matrices columns stand behind each other, of
+    vectors every second number is another one's. Trainers send parts of what they hold."""
+    if tensor.dim() > 1:
+        return tensor.transpose(0, 1).contiguous().transpose(0, 1)
+    return torch.stack([tensor, -tensor], dim=-1)[..., 0]
 
 
 def _attempt(act: Callable[[], None]) -> list[dict[str, Any]] | None:
