@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -86,3 +87,10 @@ def aborts_of_who_waits_ignored(llm: Any) -> None:
         return finish([one for one in ([names] if isinstance(names, str) else names or ()) if one in known], status)
 
     scheduler.finish_requests = only_running
+
+
+def youngest_first(llm: Any) -> None:
+    """Of the requests that wait the one that came last is begun."""
+    queue = type(engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",)).waiting)
+    queue.peek_request = lambda self: self[-1]
+    queue.pop_request = deque.pop

@@ -1119,6 +1119,11 @@ FAULTS = (
         ("RLD402",),
         ("weights",),
     ),
+    Fault("lora:scale_in_whole_numbers", "scales of adapters are whole numbers", ("RLD214",), ("lora",), ADAPTERS),
+    Fault("weights:views_arrive_by_their_memory", "views arrive as their memory has them", ("RLD402",), ("weights",)),
+    Fault(
+        "chunked_prefill:youngest_first", "the request that came last is begun first", ("RLD220",), ("chunked_prefill",)
+    ),
 )
 
 
