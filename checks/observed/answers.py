@@ -16,10 +16,11 @@ Row = Mapping[str, Any]
 # Rows that show whether answers belong to their requests; the others are about the parameter of that name.
 ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
 RESTS_ON = {
-    "include_stop_str_in_output": ("stop",),
+    "include_stop_str_in_output": ("stop", "stop_token_ids"),
+    "output_kind": ("stop", "max_tokens"),
     "min_tokens": ("stop_token_ids", "stop", "logit_bias"),
     # Where a grammar is at its end, one of the model's ends has to stop the answer; several answers are asked for.
-    **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids", "n")),
+    **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids", "n", "max_tokens")),
 }
 
 
@@ -41,6 +42,8 @@ def mixed_up(job: Job) -> list[str]:
             told.append(f"request {number} ({row['about']}): no answer")
         elif not got.get("prompt", True):
             told.append(f"request {number} ({row['about']}): the answer is to another prompt")
+        elif got.get("index") != expected.get("index"):
+            told.append(f"request {number} ({row['about']}): completion {got['index']} in place of {expected['index']}")
         elif row["about"] == ORDERED and set(got["token_ids"]) != set(expected["token_ids"]):
             other = [one for one in rows(job) if set(one["expected"]["token_ids"]) == set(got["token_ids"])]
             if other:
@@ -61,12 +64,14 @@ def length_off(job: Job) -> list[Row]:
 
 
 def wrong_ends(job: Job) -> list[Row]:
-    """Answers that are right in all but the end that the engine names."""
+    """Answers of the right tokens whose end is named wrongly, and their text by that. Where answers about the same
+    parameter have wrong tokens, that is the parameter's; one that is said to have ended by its length may have been cut
+    there, where others were."""
+    rows_ = _comparable(job)
+    wrong = {row["about"] for row in rows_ if row["got"] != row["expected"] and not _end_alone(row)}
+    cut = any(map(_cut_short, rows_))
     return [
-        row
-        for row in _with_answer(job)
-        if any(row["got"].get(key) != row["expected"].get(key) for key in ("finish_reason", "stop_reason", "finished"))
-        and all(row["got"].get(key) == row["expected"].get(key) for key in ("token_ids", "text"))
+        row for row in rows_ if _end_alone(row) and row["about"] not in wrong and not (cut and _said_to_be_long(row))
     ]
 
 
@@ -76,18 +81,14 @@ def not_applied(job: Job, ignored: Collection[str] = ()) -> dict[str, list[Row]]
     if length_off(job):
         return {"max_tokens": length_off(job)}
     ends = wrong_ends(job)
-    # What never comes as a character stops nothing.
-    torn = [row["asked"] for row in torn_characters(job)]
-    for row in _with_answer(job):
-        if row["about"] == "stop" and row["asked"] in torn:
-            continue
+    for row in _comparable(job):
         # A token that could not come is about what allows tokens; what texts are drawn of is allowed.
         strange = "text" not in row["expected"] and set(row["got"]["token_ids"]) - set(row["expected"]["token_ids"])
-        if row in ends or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
+        if _end_alone(row) or strange or row["about"] in (ORDERED, CHARACTERS) or row["got"] == row["expected"]:
             continue
         if ends and _stopped_early(row):
             continue
-        found.setdefault(row["about"], []).append(row)
+        found.setdefault("max_tokens" if _cut_short(row) else row["about"], []).append(row)
     if _went_on(job, found.get("min_tokens", ())):
         found.pop("min_tokens", None)
     for name, grounds in RESTS_ON.items():
@@ -186,6 +187,29 @@ def judged(case: Case) -> Iterator[Job]:
 
 def _ordered(job: Job) -> list[Row]:
     return [row for row in _with_answer(job) if row["about"] == ORDERED]
+
+
+def _comparable(job: Job) -> list[Row]:
+    """All but those about the stop at a character that falls apart: it is in no text, or in another one."""
+    torn = [row["asked"] for row in torn_characters(job)]
+    return [row for row in _with_answer(job) if not (row["about"] == "stop" and row["asked"] in torn)]
+
+
+def _end_alone(row: Row) -> bool:
+    """Whether the tokens of an answer are right and its end is not."""
+    got, expected = row["got"], row["expected"]
+    ends = any(got.get(key) != expected.get(key) for key in ("finish_reason", "stop_reason", "finished"))
+    return ends and got["token_ids"] == expected["token_ids"]
+
+
+def _said_to_be_long(row: Row) -> bool:
+    return bool(row["got"].get("finish_reason") == "length")
+
+
+def _cut_short(row: Row) -> bool:
+    """Whether an answer that is said to have ended by its length lacks tokens of those that were to come."""
+    tokens, whole = row["got"]["token_ids"], row["expected"]["token_ids"]
+    return _said_to_be_long(row) and tokens != whole and tokens == whole[: len(tokens)]
 
 
 def _with_answer(job: Job) -> list[Row]:

@@ -111,7 +111,7 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
         places = require(job, "logprobs")
         missing, ranked = answers.without_logprob(job), answers.with_wrong_rank(job)
         if missing:
-            yield _beside(f"{missing} sampled tokens from {describe(job)} come without their log-probability", places)
+            yield _beside(f"{missing} tokens from {describe(job)} come without their log-probability", places)
             continue
         if longer := answers.with_more_logprobs(job):
             yield _beside(

@@ -23,6 +23,6 @@ answers = Scenario(
     program=Path(__file__).parents[1] / "children" / "scenarios" / "answers.py",
     runs=_runs,
     reads=("plan", "model"),
-    seconds=2.0,
+    seconds=2.5,
     vocabulary_seconds=1.0,
 )

@@ -67,7 +67,7 @@ def test_right_answers_pass() -> None:
 @pytest.mark.parametrize(
     ("number", "got", "code", "words"),
     [
-        (2, {"token_ids": [5]}, "RLD219", "does not apply n"),
+        (2, {"token_ids": [5]}, "RLD219", "does not apply max_tokens"),
         (4, {"token_ids": [5] * 6, "finish_reason": "length"}, "RLD219", "does not apply stop_token_ids"),
         (5, {"token_ids": [5]}, "RLD219", "does not apply min_tokens"),
         (6, {"text": "x"}, "RLD219", "does not apply stop"),
@@ -235,3 +235,47 @@ def test_ranks_beside_wrong_log_probabilities_of_prompts_say_nothing(told: list[
 def test_equally_likely_tokens_may_have_any_of_their_ranks(rank: int, alike: int) -> None:
     place = {**TOLD, "greedy": False, "rank": rank, "alike": alike}
     assert not findings(case(healthy(), logprobs=[place]))
+
+
+def test_answers_that_are_cut_at_their_length_are_one_finding() -> None:
+    rows = healthy()
+    rows[5]["got"].update(token_ids=rows[5]["got"]["token_ids"][:2], finish_reason="length")
+    rows[4]["got"]["finish_reason"] = "length"  # cut behind its last token
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD219" and "does not apply max_tokens" in finding.message
+    rows[5]["got"].update(rows[5]["expected"])
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "ended otherwise than it says" in finding.message
+
+
+def test_an_end_that_is_named_wrongly_leaves_its_token_in_the_text() -> None:
+    rows = [*healthy(), text_row("stop_token_ids", 66, "A", finish_reason="length")]
+    rows[-1]["got"]["text"] = "AB"
+    rows[4]["got"]["finish_reason"] = "length"
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "2 answers" in finding.message
+    # Where such a token does not stop at all, that is it.
+    rows[4]["got"]["token_ids"] = [5] * 6
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD219" and "does not apply stop_token_ids" in finding.message
+
+
+def test_a_stop_at_a_character_that_falls_apart_is_not_told_again() -> None:
+    expected = {"token_ids": [195, 195, 169], "finish_reason": "length"}
+    rows = [*healthy(), {"about": "stop", "asked": "\u00e9", "expected": expected, "got": {**expected}}]
+    rows[-1]["got"]["finish_reason"] = "stop"
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "ended otherwise than it says" in finding.message
+    rows[8]["got"].update(text="")
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD404" and "characters of several tokens" in finding.message
+
+
+def test_completions_that_stand_in_each_others_place() -> None:
+    rows = healthy()
+    for place, one in enumerate(rows[2:4]):
+        one["expected"]["index"], one["got"]["index"] = place, place
+    assert findings(case(rows)) == []
+    rows[2]["got"]["index"], rows[3]["got"]["index"] = 1, 0
+    (finding,) = findings(case(rows))
+    assert finding.code == "RLD220" and "request 2 (n): completion 1 in place of 0" in finding.evidence[0].text

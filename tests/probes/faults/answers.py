@@ -950,3 +950,57 @@ def never_finished(llm: Any) -> None:
         return outputs
 
     changes.put(llm, "generate", unfinished)
+
+
+def completions_reversed(llm: Any) -> None:
+    """The completions of a request come in reverse order."""
+
+    def reverse(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            output.outputs = output.outputs[::-1]
+        return outputs
+
+    _answered_otherwise(llm, reverse)
+
+
+def likeliest_misspelt(llm: Any) -> None:
+    """The likeliest tokens beside the sampled one are told under each other's names."""
+
+    def turned(outputs: Outputs) -> Outputs:
+        for completion in [one for output in outputs for one in output.outputs]:
+            for token, place in zip(completion.token_ids, completion.logprobs or (), strict=False):
+                others = [entry for one, entry in place.items() if one != token]
+                names = [entry.decoded_token for entry in others]
+                for entry, name in zip(others, names[1:] + names[:1], strict=True):
+                    entry.decoded_token = name
+        return outputs
+
+    _answered_otherwise(llm, turned)
+
+
+def length_before_stop(llm: Any) -> None:
+    """An answer whose last possible token is a stop token is said to have ended by its length."""
+    from vllm.v1.core.sched import scheduler
+    from vllm.v1.request import RequestStatus
+
+    check = scheduler.check_stop
+
+    def first(request: Any, longest: int) -> bool:
+        if request.num_tokens >= longest or request.num_output_tokens >= request.max_tokens:
+            request.status = RequestStatus.FINISHED_LENGTH_CAPPED
+            return True
+        return bool(check(request, longest))
+
+    scheduler.check_stop = first
+
+
+def no_prompt_logprobs_for_groups(llm: Any) -> None:
+    """Prompts that come with several completions have no log-probabilities."""
+
+    def without(outputs: Outputs) -> Outputs:
+        for output in outputs:
+            if len(output.outputs) > 1:
+                output.prompt_logprobs = None
+        return outputs
+
+    _answered_otherwise(llm, without)

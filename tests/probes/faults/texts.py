@@ -416,3 +416,39 @@ def last_piece_twice(llm: Any) -> None:
         return completion
 
     RequestState._new_completion_output = twice
+
+
+def signs_of_broken_characters_lost(llm: Any) -> None:
+    """Nothing stands for bytes that are no character."""
+    _decoded_otherwise(lambda _, __, text: text.replace("\ufffd", ""))
+
+
+def stop_tokens_never_in_text(llm: Any) -> None:
+    """A stop token is not in the text, though ``include_stop_str_in_output`` asks for it."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    update = BaseIncrementalDetokenizer.update
+
+    def cut(self: Any, tokens: Any, stopped: bool) -> Any:
+        held = self.include_stop_str_in_output
+        self.include_stop_str_in_output = held and not stopped
+        try:
+            return update(self, tokens, stopped)
+        finally:
+            self.include_stop_str_in_output = held
+
+    BaseIncrementalDetokenizer.update = cut
+
+
+def pieces_overlap(llm: Any) -> None:
+    """A piece of a text that comes in pieces begins with the last character of the one before."""
+    from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer
+
+    give = BaseIncrementalDetokenizer.get_next_output_text
+
+    def over(self: Any, finished: bool, delta: bool) -> str:
+        begin = self._last_output_text_offset
+        text = str(give(self, finished, delta))
+        return self.output_text[begin - 1] + text if delta and begin and text else text
+
+    BaseIncrementalDetokenizer.get_next_output_text = over

@@ -4,23 +4,26 @@ with the right end, text and log-probabilities.
 An answer is forced by ``allowed_token_ids`` together with a bias. Records: ``tokenizer`` (whether there is one),
 ``rows`` (one for each completion that was expected, in the order of the requests: ``about``, what it shows, ``asked``,
 that parameter's value, ``drawn``, False for a greedy one, ``expected`` and ``got`` with those of ``token_ids``,
-``finish_reason``, ``stop_reason``, ``text``, ``prompt`` (whether it is the request's) and ``finished`` that are known;
-``got`` is None where nothing came), ``surplus`` (outputs that nobody had asked for), ``sums`` (of completions whose
-``cumulative_logprob`` is not the sum of those of its tokens, both), ``logprobs`` (one row for each token that was
-sampled, or that is of a prompt: ``told``, whether its log-probability is there, ``rank`` as the engine says, ``place``
-by its log-probability among the likeliest tokens that come with it, None beyond them, ``alike``, how many of them have
-the same one, ``least``, whether none that comes with it is less likely, so that others may have the same one that do
-not come, ``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their
-log-probability has among them, ``lacking``, how many of the likeliest did not come, ``greedy``; of forced tokens only
-``told``; a greedy token that comes alone has those ``alike`` that stood beside it when it was asked for with others,
-and no ``rank`` where that does not say how many they are), ``longer`` (completions that come with log-probabilities of
-more tokens than they have), ``no_grammars`` (why there are no rows of grammars), ``reach``."""
+``finish_reason``, ``stop_reason``, ``text``, ``index`` (of the completion that stands there), ``prompt`` (whether it is
+the request's) and ``finished`` that are known; ``got`` is None where nothing came), ``surplus`` (outputs that nobody
+had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of its tokens, both),
+``logprobs`` (one row for each token that was sampled, or that is of a prompt: ``told``, whether its log-probability is
+there, ``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None
+beyond them, ``alike``, how many of them have the same one, ``least``, whether none that comes with it is less likely,
+so that others may have the same one that do not come, ``tops``, how many they are, ``misplaced``, how many of the
+others are told another rank than their log-probability has among them, ``lacking``, how many of the likeliest did not
+come, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those ``alike`` that stood beside
+it when it was asked for with others, and no ``rank`` where that does not say how many they are), ``longer``
+(completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why there are no rows of
+grammars), ``reach``."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import product
 from typing import Any, NamedTuple
 
 from plain_tokens import EVEN, joined, plain_tokens, space_tokens, special_tokens, tokenizer_of
@@ -51,6 +54,8 @@ GRAMMARS = (("structured_outputs", "StructuredOutputsParams"), ("guided_decoding
 CHOICES = ("forty-two", "nothing of the kind")
 # By what part a sum may differ from that of its terms.
 ROUNDED = 1e-3
+# What stands for bytes that are no character.
+SIGN = "\ufffd"
 # Characters of two, three and four bytes, of which a tokenizer has one of each at least in parts. Of the last kind
 # those come more often by chance that have a byte twice.
 CHARACTERS = ("\u00e9", "\u4e2d", "\u16a0", "\U00012000", "\U0001f600")
@@ -70,6 +75,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         running.record("unread", dict.fromkeys(("rows", "surplus"), UNSTEERABLE))
     if tokenizer is not None:
         rows += _texts(running, tokenizer)
+        running.record("rows", rows)
+        rows += _streamed(running, tokenizer)
         running.record("rows", rows)
         rows += _grammar(running, tokenizer)
         running.record("rows", rows)
@@ -98,6 +105,8 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
         _request("n", 3, one, {**SIBLINGS, "n": 3, "max_tokens": 2}, [one, one]),
         _request("max_tokens", 1, one, {"max_tokens": 1}, [one]),
         _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": MOST}, [one], "stop", one),
+        # The last token that may come stops as others do.
+        _request("stop_token_ids", one, one, {"stop_token_ids": [one], "max_tokens": 1}, [one], "stop", one),
         # An id of 0 is a token as others are.
         _request("stop_token_ids", 0, 0, {"stop_token_ids": [0], "max_tokens": MOST}, [0], "stop"),
         # Of three stop tokens the one in the middle comes.
@@ -163,23 +172,24 @@ def _forced(
     rows, places, sums = [], [], []
     for number, (request, prompt) in enumerate(zip(requests, prompts)):  # noqa: B905 - Python 3.9
         output = outputs[number] if number < len(outputs) else None
-        came = {completion.index: completion for completion in output.outputs} if output is not None else {}
         same = output is not None and _is_to(output, prompt)
         for index in range(request["parameters"].get("n", 1)):
             got = None
-            if index in came:
-                answer = {name: getattr(came[index], name) for name in request["expected"]}
+            if output is not None and index < len(output.outputs):
+                completion = output.outputs[index]
                 got = {
-                    **answer,
-                    "token_ids": list(came[index].token_ids),
+                    **{name: getattr(completion, name) for name in request["expected"]},
+                    "token_ids": list(completion.token_ids),
+                    "index": completion.index,
                     "prompt": same,
                     "finished": getattr(output, "finished", True),
                 }
-                places += [{"greedy": False, **_place({}, 0, 1), "told": v is not None} for v in logprobs(came[index])]
-                sums += _wrong_sum(came[index])
+                places += [{"greedy": False, **_place({}, 0, 1), "told": v is not None} for v in logprobs(completion)]
+                sums += _wrong_sum(completion)
             row = {key: request[key] for key in ("about", "asked")}
             row["drawn"] = request["parameters"]["temperature"] > 0
-            rows.append({**row, "expected": {**request["expected"], "prompt": True, "finished": True}, "got": got})
+            whole = {**request["expected"], "index": index, "prompt": True, "finished": True}
+            rows.append({**row, "expected": whole, "got": got})
     return rows, max(len(outputs) - len(requests), 0), places, sums
 
 
@@ -207,7 +217,9 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             given = {"stop": [stop], "include_stop_str_in_output": included, "max_tokens": LONGEST_TEXT}
             about = "include_stop_str_in_output" if included else "stop"
             for got in _drawn(running, list(pair), given):
-                rows.append(_text_row(about, stop, got, _until(tokenizer, got.token_ids, [stop], included)))
+                rows.append(
+                    _text_row(about, stop, got, _until(tokenizer, got.token_ids, [stop], included, LONGEST_TEXT))
+                )
         # Releases differ in whether the token that makes up the least number may end it.
         text = str(tokenizer.decode([pair[0]]))
         given = {"stop": [text], "min_tokens": LEAST, "max_tokens": 2 * LEAST}
@@ -217,7 +229,19 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": _ended(answer)})
         for allowed, strings in _stops(tokenizer, plain, pair):
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
-                rows.append(_text_row("stop", strings, got, _until(tokenizer, got.token_ids, strings, False)))
+                rows.append(
+                    _text_row("stop", strings, got, _until(tokenizer, got.token_ids, strings, False, LONGEST_TEXT))
+                )
+        other = pair[1]
+        for included in (False, True):
+            own: dict[str, Any] = {
+                "stop_token_ids": [other],
+                "include_stop_str_in_output": included,
+                "max_tokens": LONGEST_TEXT,
+            }
+            about = "include_stop_str_in_output" if included else "stop_token_ids"
+            for got in _drawn(running, list(pair), own):
+                rows.append(_text_row(about, other, got, _until_token(tokenizer, got.token_ids, other, included)))
     rows += _own_stops(running, tokenizer, [token for token in plain if len(tokenizer.decode([token])) == 1][:STOPS])
     if plain and special:
         content = str(tokenizer.decode(special[:1], skip_special_tokens=False))
@@ -235,9 +259,30 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             whole = character * str(tokenizer.decode(got.token_ids)).count(character)
             rows.append(_counted("characters of several tokens", character, got, character, whole))
         for got in _drawn(running, parts, {"stop": [character], "max_tokens": length}):
-            told = _until(tokenizer, got.token_ids, [character], False)
+            told = _until(tokenizer, got.token_ids, [character], False, length)
             rows.append({"about": "stop", "asked": character, "expected": _ended(told), "got": _ended(got)})
+        rows += _broken(running, tokenizer, plain, parts[0], length)
     return rows
+
+
+def _broken(
+    running: RunningEngine, tokenizer: Any, plain: Sequence[int], part: int, length: int
+) -> list[dict[str, Any]]:
+    """Texts of a letter and the beginning of a character that never ends: a sign stands in its place, which says that
+    something was there. How many stand for several, and whether one ends a text, is not the same everywhere."""
+    if not plain or _signs(str(tokenizer.decode([plain[0], part, plain[0]]))) != 1:
+        return []
+    rows = []
+    for got in _drawn(running, [plain[0], part], {"ignore_eos": True, "max_tokens": length}):
+        signs = SIGN * _signs(str(tokenizer.decode(got.token_ids)))
+        told = got._replace(text=SIGN * _signs(got.text))
+        rows.append(_text_row("characters of several tokens", SIGN, told, Answer(got.token_ids, "length", signs)))
+    return rows
+
+
+def _signs(text: str) -> int:
+    """How often, before the end, one or several such signs stand."""
+    return len(re.findall(f"{SIGN}+(?=[^{SIGN}])", text))
 
 
 def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[list[int], list[str]]]:
@@ -268,6 +313,38 @@ def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[
     return stops
 
 
+def _streamed(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
+    """Answers that come piece by piece, as what is new or as all that there is, one of each with a stop string, of
+    whose beginning a piece may not be told before it is known that it is none."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    plain = plain_tokens(running, tokenizer)[:3]
+    if len(plain) < 3:
+        return []
+    engine, stop = running.engine.llm_engine, joined(tokenizer, plain)
+    usual = {**EVEN, "allowed_token_ids": plain, "max_tokens": LONGEST_TEXT, "detokenize": True, "logprobs": 0}
+    got: dict[str, Answer] = {}
+    asked: dict[str, tuple[str, list[str]]] = {}
+    for kind, stops in product(("DELTA", "CUMULATIVE"), ([], *([[stop]] if stop else []))):
+        name = f"streamed {kind} {len(stops)}"
+        asked[name], got[name] = (kind, stops), Answer([], "", "")
+        parameters = SamplingParams(**usual, stop=stops, output_kind=RequestOutputKind[kind])
+        engine.add_request(name, {"prompt_token_ids": running.prompt(16, salt=3)}, parameters)
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            before, new = got[output.request_id], asked[output.request_id][0] == "DELTA"
+            for piece in map(_answer, output.outputs):
+                if new:
+                    piece = piece._replace(token_ids=before.token_ids + piece.token_ids, text=before.text + piece.text)
+                got[output.request_id] = piece
+    rows = []
+    for name, (kind, stops) in asked.items():
+        whole = _until(tokenizer, got[name].token_ids, stops, False, LONGEST_TEXT)
+        rows.append(_text_row("output_kind", kind, got[name], whole))
+    return rows
+
+
 def _decoded(tokenizer: Any, tokens: Sequence[int]) -> list[tuple[int, str]]:
     """Tokens beside their text."""
     return [(token, str(tokenizer.decode([token]))) for token in tokens]
@@ -277,8 +354,10 @@ def _own_stops(running: RunningEngine, tokenizer: Any, stops: list[int]) -> list
     """Completions of one request that stop at once, each at the stop that it drew itself, a token or a string."""
     texts = [str(tokenizer.decode([token])) for token in stops]
     rows = []
-    for about, asked, named in (("stop_token_ids", stops, stops), ("stop", texts, texts)):
-        for got in _drawn(running, stops, {about: asked, "max_tokens": LEAST}) if len(stops) > 1 else ():
+    kinds: list[tuple[str, list[Any], list[Any]]] = [("stop_token_ids", stops, stops), ("stop", texts, texts)]
+    # The first token, which may be the last one that there is room for.
+    for (about, asked, named), most in product(kinds, (LEAST, 1)) if len(stops) > 1 else ():
+        for got in _drawn(running, stops, {about: asked, "max_tokens": most}):
             reason = dict(zip(stops, named)).get(got.token_ids[0])  # noqa: B905 - Python 3.9
             # The text is what came before the stop.
             expected = Answer(got.token_ids[:1], "stop", "", reason)
@@ -301,20 +380,24 @@ def _grammar(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
     name, kind = given
     usual = {"temperature": 1.0, "n": TEXTS, "max_tokens": LONGEST_TEXT, "detokenize": True}
     free = {"allowed_token_ids": letters, "ignore_eos": True}
-    choices = list(CHOICES)
-    grammars = (None, {"choice": choices}, None, {"json": {"enum": choices}}, {"regex": "|".join(CHOICES)})
-    asked = [
-        SamplingParams(**usual, **({name: getattr(sampling_params, kind)(**one)} if one else free)) for one in grammars
-    ]
-    prompts = [{"prompt_token_ids": running.prompt(16, salt=4 + number)} for number in range(len(grammars))]
-    try:
-        outputs = running.engine.generate(prompts, asked, use_tqdm=False)
-    except Exception as error:  # one that has ended over it will say so when it is asked again
-        running.record("no_grammars", f"{type(error).__name__}: {error}")
-        running.abort_left()
-        return []
-    rows = []
-    for grammar, output in zip(grammars, outputs):  # noqa: B905 - Python 3.9
+    choice = {"choice": list(CHOICES)}
+    grammars = (None, choice, None, {"json": {"enum": list(CHOICES)}}, {"regex": "|".join(CHOICES)})
+    rows: list[dict[str, Any]] = []
+    answered: list[Any] = []
+    # The second time those without one come where others had theirs.
+    for batch in (grammars, (choice, None, None, choice)):
+        asked = [
+            SamplingParams(**usual, **({name: getattr(sampling_params, kind)(**one)} if one else free)) for one in batch
+        ]
+        prompts = [{"prompt_token_ids": running.prompt(16, salt=4 + number)} for number in range(len(batch))]
+        try:
+            outputs = running.engine.generate(prompts, asked, use_tqdm=False)
+        except Exception as error:  # one that has ended over it will say so when it is asked again
+            running.record("no_grammars", f"{type(error).__name__}: {error}")
+            running.abort_left()
+            return []
+        answered += zip(batch, outputs)  # noqa: B905 - Python 3.9
+    for grammar, output in answered:
         for got in map(_answer, output.outputs):
             got = got._replace(text=got.text.strip())
             if grammar is None:
@@ -358,14 +441,27 @@ def _drawn(running: RunningEngine, allowed: list[int], given: Mapping[str, Any])
     return [answer for answer in map(_answer, output.outputs) if set(answer.token_ids) <= set(allowed)]
 
 
-def _until(tokenizer: Any, ids: list[int], stops: Sequence[str], included: bool) -> Answer:
-    """What a completion is that stops where its text first has a stop string."""
+def _until(tokenizer: Any, ids: list[int], stops: Sequence[str], included: bool, most: int) -> Answer:
+    """What a completion of at most so many tokens is that stops where its text first has a stop string."""
     for count in range(1, len(ids) + 1):
         text = str(tokenizer.decode(ids[:count]))
         stop = next((one for one in stops if one in text), None)
         if stop is not None:
             return Answer(ids[:count], "stop", text[: text.index(stop) + (len(stop) if included else 0)], stop)
-    return Answer(ids, "length", str(tokenizer.decode(ids)))
+    return _whole(tokenizer, ids, most)
+
+
+def _whole(tokenizer: Any, ids: list[int], most: int) -> Answer:
+    """What a completion is that nothing stops; of those that are to follow it is not known which they are."""
+    return Answer([*ids, *ids[-1:] * most][:most], "length", str(tokenizer.decode(ids)))
+
+
+def _until_token(tokenizer: Any, ids: list[int], stop: int, included: bool) -> Answer:
+    """What a completion is that stops at a token."""
+    if stop not in ids:
+        return _whole(tokenizer, ids, LONGEST_TEXT)
+    count = ids.index(stop) + 1
+    return Answer(ids[:count], "stop", str(tokenizer.decode(ids[: count if included else count - 1])), stop)
 
 
 def _counted(about: str, asked: Any, got: Answer, part: str, whole: str) -> dict[str, Any]:
@@ -407,8 +503,7 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
         ]
         outputs = running.engine.generate(prompts, asked, use_tqdm=False)
         for output in outputs:
-            prompt = zip(output.prompt_logprobs or (), output.prompt_token_ids or ())  # noqa: B905 - Python 3.9
-            rows += [{"greedy": False, **_place(one, token, most)} for one, token in prompt if token in (one or ())]
+            rows += [{"greedy": False, **row} for row in _of_prompt(output, 0 if greedy else most)]
         completions = [(one, count) for output, count in zip(outputs, counts) for one in output.outputs]  # noqa: B905
         for index, (completion, count) in enumerate(completions):
             sums += _wrong_sum(completion)
@@ -425,6 +520,12 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
         if greedy and any(counts):
             likeliest = [one for one, _ in completions]
     return rows + _read_again(running, prompts, likeliest), sums, longer
+
+
+def _of_prompt(output: Any, tops: int) -> list[dict[str, Any]]:
+    """Of the tokens of a prompt but the first, where it is asked for so many of the likeliest ones."""
+    tokens, told = list(output.prompt_token_ids or ()), list(output.prompt_logprobs or ())
+    return [_place(told[n] if n < len(told) else {}, tokens[n], tops) for n in range(1, len(tokens))] if tops else []
 
 
 def _read_again(running: RunningEngine, prompts: Sequence[Mapping[str, Any]], likeliest: Sequence[Any]) -> list[Any]:

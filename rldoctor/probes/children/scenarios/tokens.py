@@ -36,6 +36,8 @@ TEXTS = (
 BIAS = 100.0
 TOKENS = 4
 PROMPT, COMPLETIONS, TEXT_TOKENS = 16, 4, 24
+# So many of the likeliest tokens come with each.
+NAMED = 3
 # What is detokenized piece by piece goes wrong late, or is cut at some length.
 LONG_TEXT = 256
 # So many plain tokens are enough to make texts of.
@@ -191,14 +193,14 @@ def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: in
     from vllm import SamplingParams
 
     given = {**EVEN, "n": count, "max_tokens": length, "ignore_eos": True}
-    parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True, logprobs=0)
+    parameters = SamplingParams(**given, allowed_token_ids=allowed, detokenize=True, logprobs=running.tops(NAMED))
     asked = [{"prompt_token_ids": running.prompt(PROMPT, salt=3)}]
     return [
         {
             "token_ids": list(completion.token_ids),
             "engine": completion.text,
             "tokenizer": tokenizer.decode(completion.token_ids, skip_special_tokens=True),
-            "misspelt": _misspelt(tokenizer, completion),
+            "misspelt": _misspelt(tokenizer, completion, set(allowed)),
         }
         for output in running.engine.generate(asked, parameters, use_tqdm=False)
         for completion in output.outputs
@@ -206,13 +208,15 @@ def _drawn(running: RunningEngine, tokenizer: Any, allowed: list[int], count: in
     ]
 
 
-def _misspelt(tokenizer: Any, completion: Any) -> list[tuple[str, str]]:
-    """Releases differ in whether a token that begins a word has its space, V1 before 0.10 tells each as the vocabulary
+def _misspelt(tokenizer: Any, completion: Any, known: set[int]) -> list[tuple[str, str]]:
+    """Of the tokens that come with a log-probability those that are ``known`` to be the same wherever they stand.
+    Releases differ in whether a token that begins a word has its space, V1 before 0.10 tells each as the vocabulary
     writes it, and some tell no text."""
-    pieces = tokenizer.convert_ids_to_tokens(list(completion.token_ids))
     told = [
-        (getattr((place or {}).get(token), "decoded_token", None), str(tokenizer.decode([token])), piece)
-        for place, token, piece in zip(completion.logprobs or [], completion.token_ids, pieces)  # noqa: B905 - Python 3.9
+        (getattr(entry, "decoded_token", None), str(tokenizer.decode([token])), tokenizer.convert_ids_to_tokens(token))
+        for place in completion.logprobs or []
+        for token, entry in (place or {}).items()
+        if token in known
     ]
     return [(one, own) for one, own, piece in told if one not in (None, piece) and one.strip() != own.strip()]
 
