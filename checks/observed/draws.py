@@ -144,7 +144,7 @@ def long(job: Job) -> list[Long]:
             tuple(_score(name, one, row["tokens"], noise) for name, one in row[k].items()) for k in ("scores", "plain")
         ]
         scores, plain = told
-        found.append(Long(row["name"], row["tokens"], (*scores, *_single(row, noise)), plain))
+        found.append(Long(row["name"], row["tokens"], (*scores, *_single(row, noise), *_mixtures(row, noise)), plain))
         if found[0].wrong:
             break
     return found
@@ -165,6 +165,21 @@ def _single(row: Mapping[str, Any], noise: Noise) -> Iterator[Score]:
         observed, expected = one["observed"], one["expected"]
         off = _chernoff(observed, expected, expected * noise.largest) - math.log(row["vocabulary"])
         yield Score(f"token {one['token']}", observed, expected, max(off, 0.0))
+
+
+def _mixtures(row: Mapping[str, Any], noise: Noise) -> Iterator[Score]:
+    """Draws that follow another distribution, a share of them. With that share the whole is likelier by so much than
+    without: that much a healthy engine comes by with the inverse chance at most, however many were drawn (Ville 1939: a
+    martingale). Older bundles have none."""
+    for name, shares in row.get("mixtures", {}).items():
+        told = [(one, one["observed"] - _slack(one["share"], row["tokens"], noise)) for one in shares]
+        one, off = max(told, key=lambda pair: pair[1])
+        yield Score(f"draws of {name}", row["tokens"] * one["share"], 0.0, max(off - math.log(len(told)), 0.0))
+
+
+def _slack(share: float, tokens: int, noise: Noise) -> float:
+    """What rounding adds to the logarithm: the engine's own probabilities may all be higher by so much."""
+    return tokens * math.log1p(share * math.expm1(noise.largest))
 
 
 def dependent(job: Job) -> list[str]:
@@ -249,7 +264,8 @@ def mixed(case: Case) -> Iterator[tuple[Job, list[Kind]]]:
 def _kind(row: Mapping[str, Any], noise: Noise) -> Kind:
     clear = tuple(one for one in row["outside"] if one["by"] is None or one["by"] > noise.largest)
     scores = tuple(_score(name, one, row["tokens"], noise) for name, one in row["scores"].items())
-    return Kind(row["name"], row["tokens"], clear, scores)
+    others = _mixtures(row, noise.over(row.get("temperature") or 1.0))
+    return Kind(row["name"], row["tokens"], clear, (*scores, *others))
 
 
 def power(job: Job) -> str:
@@ -267,7 +283,18 @@ def power(job: Job) -> str:
             f"{tokens} tokens of so flat or so peaked a distribution show a temperature that is off by {heat:.0%} "
             f"and {share:.0%} of wrong draws, no less"
         )
-    return f"a temperature off by {heat:.1%} or {share:.1%} of wrong draws would show"
+    strays = _visible(told, "any token", noise_of(job))
+    also = f", or {strays:.1%} that are of any token," if strays is not None else ""
+    return f"a temperature off by {heat:.1%}, {share:.1%} of wrong draws{also} would show"
+
+
+def _visible(row: Mapping[str, Any], name: str, noise: Noise) -> float | None:
+    """The least share of draws of another distribution that would show, whatever chance made of them: on average they
+    say twice as much as has to be said. None where none is known to."""
+    shares = row.get("mixtures", {}).get(name, ())
+    needed = 2 * (NATS + math.log(max(len(shares), 1)))
+    clear = [one["share"] for one in shares if one["growth"] - _slack(one["share"], row["tokens"], noise) > needed]
+    return min(clear, default=None)
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,49 @@ def add_scores(total: dict[str, dict[str, float]], scores: Mapping[str, Mapping[
             own[key] = max(own[key], value) if key == "largest" else own[key] + value
 
 
+# What draws may follow in place of what is asked for.
+ANY, WITHOUT = "any token", "the parameters left out"
+# Shares of them.
+SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+# Of what is less likely nothing is known but that.
+LEAST = 1e-12
+
+
+class Mixtures:
+    """How much likelier what was drawn is if a share of the draws follows another distribution than the others, and how
+    much likelier it would be if that were so: whatever else is wrong with them, wrong draws show by that of the two
+    which is likelier there."""
+
+    # What would be is taken from one place of so many: it takes all of its tokens.
+    PLACES = 8
+
+    def __init__(self) -> None:
+        self._told = {share: {"share": share, "observed": 0.0, "growth": 0.0} for share in SHARES}
+
+    def add(self, chances: torch.Tensor, others: torch.Tensor, tokens: Sequence[int]) -> None:
+        """``chances`` of the tokens at their places, and what they are in the ``others`` (shape: tokens, vocabulary).
+        Tokens that may not come are told elsewhere."""
+        drawn = torch.tensor(list(tokens)).unsqueeze(1)
+        own, other = (one.gather(1, drawn).double() for one in (chances, others))
+        ratio = (other / own.clamp(min=LEAST))[own > 0]
+        some, its = (one[:: self.PLACES].double() for one in (chances, others))
+        some = some.clamp(min=LEAST)
+        for share, told in self._told.items():
+            told["observed"] += float(torch.log1p(share * (ratio - 1)).sum())
+            mixed = (1 - share) * some + share * its
+            told["growth"] += len(chances) / len(some) * float((mixed * torch.log(mixed / some)).sum())
+
+    def told(self) -> list[dict[str, float]]:
+        """By ``share``: ``observed`` and ``growth``, the logarithms of both."""
+        return list(self._told.values())
+
+
+def any_of(chances: torch.Tensor) -> torch.Tensor:
+    """All tokens that may come alike."""
+    possible = (chances > 0).to(chances.dtype)
+    return possible / possible.sum(dim=1, keepdim=True)
+
+
 class SingleTokens:
     """How often each token of a vocabulary came in long completions, beside how often it was to come."""
 

@@ -95,6 +95,26 @@ def test_a_token_that_never_comes_is_named_and_chance_among_many_is_not() -> Non
         assert findings(outputs_corrupt.check, case(long=single(observed, expected, vocabulary))) == []
 
 
+def strays(observed: float, growth: float = 60.0) -> list[dict[str, Any]]:
+    """Long completions that fit, beside how much likelier they would be with some draws of any token."""
+    shares = [
+        {"share": share, "observed": at, "growth": growth * share / 0.005}
+        for share, at in ((0.001, 0), (0.005, observed))
+    ]
+    return [{**row, "mixtures": {"any token": shares}} for row in sums()]
+
+
+def test_draws_of_any_token_are_told_and_the_pass_says_how_few_would_show() -> None:
+    (one,) = findings(outputs_corrupt.check, case(long=strays(40.0)))
+    assert "draws of any token: 31 over all tokens, 0.0 expected" in one.evidence[1].text
+    result = judge_one(outputs_corrupt.check, case(long=strays(15.0)))
+    assert result.outcome is Outcome.PASS and ", or 0.5% that are of any token, would show" in str(result.reason)
+    weak = judge_one(outputs_corrupt.check, case(long=strays(-2.0, growth=15.0)))
+    assert weak.outcome is Outcome.PASS and "any token" not in str(weak.reason)
+    # What rounding to 16 bits makes of the probabilities of unlikely tokens.
+    assert findings(outputs_corrupt.check, case(long=strays(40.0), engine={**EXACT, "dtype": "bfloat16"})) == []
+
+
 def test_draws_that_fit_pass_and_say_what_would_have_shown() -> None:
     reported = case(setting("top_k", KEPT, drawn(KEPT)))
     assert all_findings(reported) == []

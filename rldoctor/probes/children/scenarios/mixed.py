@@ -2,15 +2,15 @@
 batch, of different lengths, so that rows move and are filled anew while others decode.
 
 What a parameter does alone is the ``sampling`` scenario's; here each token is held against the distribution of its own
-request. Every other request of a kind asks for two completions, as groups do.
+request. Every other request of a kind asks for three completions, as groups do.
 
 Arguments: ``each`` (requests of a kind), ``shortest`` and ``longest`` (tokens), ``more`` (tokens by which the last ones
-are longer), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or
-``unread`` says why there is none), ``kinds`` (one for each combination of parameters: ``name``, ``requests``,
-``tokens``, ``scores`` as in ``expected.scores_of``, and ``outside``, the tokens that may not come: ``request``,
-``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths`` (completions
-that are not as long as asked for), ``imposed`` (by kind the completions that end in tokens which another request of the
-batch is allowed, and no others: ``request``, ``index``, ``place`` of the first of them), ``reach``."""
+are longer), ``own`` (the launch's parameters, or none). Records: ``trainer`` (or ``unread`` says why there is none),
+``kinds`` (one for each combination of parameters: ``name``, ``requests``, ``tokens``, ``scores`` as in
+``expected.scores_of``, ``mixtures`` as in ``expected.Mixtures``, and ``outside``, the tokens that may not come:
+``request``, ``place``, ``token``, and ``by``, how far logits would have to be off for it, None for any), ``lengths``
+(completions that are not as long as asked for), ``imposed`` (by kind the completions that end in tokens which another
+request of the batch is allowed, and no others: ``request``, ``index``, ``place`` of the first of them), ``reach``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,27 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
-from expected import FLOOR, add_scores, beyond, classes_of, distribution, penalized, scores_of
+from expected import (
+    ANY,
+    FLOOR,
+    WITHOUT,
+    Mixtures,
+    add_scores,
+    any_of,
+    beyond,
+    classes_of,
+    distribution,
+    penalized,
+    scores_of,
+)
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from trainer import Trainer, TrainerError
 
 # Prompts of different lengths: what knows of their tokens has to know where each ends.
 SHORTEST_PROMPT, LONGEST_PROMPT = 12, 28
+# The longest prompt.
+MOST_LONG = 1024
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 # Which of the allowed tokens are biased, and by how much. LOWERED puts logits below zero, where a repetition penalty
@@ -34,6 +48,8 @@ MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 BIAS = 3.0
 LIFTED, LOWERED = (slice(1), BIAS), (slice(None), -8.0)
 HALVED, BANNED = (slice(None, None, 2), -2.5), (slice(None, None, 2), -100.0)
+# More entries of a list than a small one has, of which each comes often enough where it is hot.
+MANY = 48
 # What a request asks for beside its length; ``allowed``, ``forbidden``, ``biased`` and ``word`` are numbers of tokens,
 # ``bias`` is for some of the allowed ones. Of few tokens each comes back soon enough for penalties to tell whether it
 # did, and how often; where it is hot, what lies behind the likeliest ones comes, too.
@@ -51,15 +67,19 @@ KINDS: dict[str, dict[str, Any]] = {
     # V0 cuts by min_p last, V1 first: of what is at least a fifth as likely as the likeliest both keep all.
     "min_p with top_p": {"temperature": 2.0, "top_p": 0.99, "min_p": 0.2},
     "allowed_token_ids": {"allowed": 6},
+    "allowed_token_ids of many": {"temperature": 2.0, "allowed": MANY},
     "bad_words": {"allowed": 6, "forbidden": 2},
-    "logit_bias": {"biased": 24},
+    "bad_words of many": {"temperature": 2.0, "allowed": MANY, "forbidden": MANY - 6},
+    "logit_bias": {"biased": MANY, "ends": True},
     "logit_bias above 0": {"allowed": 6, "bias": LIFTED},
     "logit_bias below 0": {"allowed": 6, "bias": HALVED, "times": 3},
     "logit_bias of -100": {"allowed": 6, "bias": BANNED},
     "repetition_penalty": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4},
-    "presence_penalty": {"allowed": 24, "presence_penalty": 1.5},
+    "repetition_penalty of long prompts": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4, "long": True},
+    # The most that may be asked for.
+    "presence_penalty": {"allowed": MANY, "presence_penalty": 2.0, "times": 2},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
-    "presence_penalty below 0": {"allowed": 24, "presence_penalty": -1.5},
+    "presence_penalty below 0": {"allowed": 24, "presence_penalty": -2.0},
     "frequency_penalty below 0": {"allowed": 24, "frequency_penalty": -0.3},
     # Rows of a batch are filled up to the longest one: what they are filled with is no token that came.
     "frequency_penalty at the ends of the vocabulary": {"allowed": 3, "ends": True, "frequency_penalty": 0.5},
@@ -82,8 +102,9 @@ KINDS: dict[str, dict[str, Any]] = {
     # One of three tokens: the last may not come behind the two others.
     "bad_words of several tokens": {"allowed": 3, "word": 3},
 }
-# What a request rules out as tokens, which it names as text.
+# What a request rules out as tokens, which it names as text; and what is no parameter either.
 OWN = ("ruled_out", "word")
+LONG = "long"
 LAUNCH = "the launch's own parameters"
 NUMBERS, TURNED = ("allowed", "forbidden", "biased", "word"), ("bias", "ends", "times")
 # So many tokens behind each other are of a set of few by chance alone where nothing else is likely.
@@ -101,18 +122,39 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("trainer", trainer.facts())
     asked = _requests(running, arguments)
     lengths = range(SHORTEST_PROMPT, LONGEST_PROMPT + 1)
-    prompts = {name: running.prompt(lengths[n % len(lengths)], salt=300 + n) for n, name in enumerate(asked)}
-    given = {name: (prompts[name], {k: v for k, v in one.items() if k not in OWN}) for name, one in asked.items()}
+    prompts = {
+        name: _long_prompt(running, one["allowed_token_ids"])
+        if LONG in one
+        else running.prompt(lengths[n % len(lengths)], salt=300 + n)
+        for n, (name, one) in enumerate(asked.items())
+    }
+    given = {
+        name: (prompts[name], {k: v for k, v in one.items() if k not in (*OWN, LONG)}) for name, one in asked.items()
+    }
     rows = running.generate(given)
     kinds: dict[str, dict[str, Any]] = {}
+    mixtures: dict[str, dict[str, Mixtures]] = {}
     for row in rows:
         name = row["request"].rpartition(" ")[0]
         kind = kinds.setdefault(name, {"name": name, "requests": 0, "tokens": 0, "scores": {}, "outside": []})
-        _judge(trainer, kind, row, prompts[row["request"]], asked[row["request"]])
+        kind["temperature"] = row["temperature"]
+        own = mixtures.setdefault(name, {ANY: Mixtures(), WITHOUT: Mixtures()})
+        _judge(trainer, kind, own, row, prompts[row["request"]], asked[row["request"]])
+    for name, own in mixtures.items():
+        kinds[name]["mixtures"] = {of: one.told() for of, one in own.items()}
     running.record("lengths", sum(len(row["token_ids"]) != row["max_tokens"] for row in rows))
     running.record("kinds", list(kinds.values()))
     running.record("imposed", _imposed(rows, asked))
     running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
+
+
+def _long_prompt(running: RunningEngine, allowed: Sequence[int]) -> list[int]:
+    """Longer than a step has room for, where the engine takes that. Half of the allowed tokens are at its beginning,
+    none of them behind."""
+    budget = int(running.options.get("max_num_batched_tokens") or MOST_LONG)
+    count = min(budget + LONGEST_PROMPT, running.limit // 2, MOST_LONG)
+    others = [token for token in running.prompt(64, salt=10) if token not in allowed]
+    return [*allowed[::2], *others * count][:count]
 
 
 def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -143,9 +185,11 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             # The last ones go on for long, so that their rows move as others end, and none comes after them.
             if round_ == arguments["each"] - 1:
                 given["max_tokens"] = min(given["max_tokens"] + arguments["more"], running.limit - LONGEST_PROMPT)
+            if LONG in kind:
+                given["max_tokens"] = min(given["max_tokens"], running.limit // 2)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
-            # vLLM lets a greedy request ask for one.
-            given["n"] = 1 + turn % 2 if given["temperature"] else 1
+            # Half of the completions are not the first of their request; vLLM lets a greedy one ask for one.
+            given["n"] = 1 + turn % 2 * 2 if given["temperature"] else 1
             if "allowed" in kind:
                 given["allowed_token_ids"] = sorted(set(tokens))
             if "forbidden" in kind:
@@ -184,9 +228,14 @@ def _last_outside(tokens: Sequence[int], allowed: Collection[int]) -> int:
 
 
 def _judge(
-    trainer: Trainer, kind: dict[str, Any], row: Mapping[str, Any], prompt: Sequence[int], asked: Mapping[str, Any]
+    trainer: Trainer,
+    kind: dict[str, Any],
+    mixtures: Mapping[str, Mixtures],
+    row: Mapping[str, Any],
+    prompt: Sequence[int],
+    asked: Mapping[str, Any],
 ) -> None:
-    """Adds what one completion shows to its kind."""
+    """Adds what one completion shows to its kind, and to the kind's mixtures."""
     tokens = drawn = row["token_ids"]
     if not drawn:
         return
@@ -228,6 +277,8 @@ def _judge(
         "what the parameters change": (told - plain.log()).nan_to_num(0.0).clamp(-MOST_EFFECT, MOST_EFFECT),
     }
     add_scores(kind["scores"], scores_of(classes_of(logits, prompt, tokens), values, chances, tokens))
+    mixtures[ANY].add(chances, any_of(chances), tokens)
+    mixtures[WITHOUT].add(chances, plain, tokens)
 
 
 def _narrowed(

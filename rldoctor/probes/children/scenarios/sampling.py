@@ -17,7 +17,20 @@ from itertools import product
 from typing import Any
 
 import torch
-from expected import FLOOR, SingleTokens, add_scores, classes_of, distribution, echoes_of, penalized, scores_of
+from expected import (
+    ANY,
+    FLOOR,
+    WITHOUT,
+    Mixtures,
+    SingleTokens,
+    add_scores,
+    any_of,
+    classes_of,
+    distribution,
+    echoes_of,
+    penalized,
+    scores_of,
+)
 from plain_tokens import joined, plain_tokens, tokenizer_of
 from running_engine import RunningEngine
 from traffic import Arrival, can_preempt, drive
@@ -39,7 +52,8 @@ GROUND = 4
 BIASED, BIAS = (0, 2), 1.0
 # Three tokens and as many steps: so few sequences that each comes often.
 STEPS = CHOICES = 3
-PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 1.5, "frequency_penalty": 1.5}
+# The largest that there are of those that have a limit.
+PENALTIES = {"repetition_penalty": 1.6, "presence_penalty": 2.0, "frequency_penalty": 2.0}
 # Seeds that are the same in their last eight, sixteen or 30 bits, two of them beyond 31 bits, and one that is false.
 # More than 32 bits are lost on the CPU (torch: at::mt19937 takes 32).
 SEEDS = (11, 11 + (1 << 8), 11 + (1 << 16), 11 + (1 << 30), 11 + (2 << 30), 11 + (3 << 30), 0)
@@ -273,7 +287,8 @@ def _long(
 ) -> dict[str, Any]:
     """Completions of many tokens, every token against the trainer's distribution at its place: ``name``,
     ``parameters``, ``tokens``, ``scores`` (see :func:`expected.scores_of`) and ``plain``, the same against the
-    distribution without the parameters, and of all ``vocabulary`` tokens those that fit least (``single``)."""
+    distribution without the parameters, of all ``vocabulary`` tokens those that fit least (``single``), and
+    ``mixtures`` (see :class:`expected.Mixtures`) with draws of any token and with those without the parameters."""
     count, length = size
     count = max(min(count, MOST_LOGITS // (length * running.vocabulary)), 1)
     # Groups, as trainers ask for them, but where each completion has a seed of its own.
@@ -282,6 +297,7 @@ def _long(
     prompts = {f"long {n}": running.prompt(PROMPT_TOKENS, salt=200 + n) for n in range(max(count // each, 1))}
     told: dict[str, dict[str, dict[str, float]]] = {"scores": {}, "plain": {}}
     tokens, single = 0, SingleTokens(running.vocabulary)
+    mixtures = {name: Mixtures() for name in (ANY, *([WITHOUT] if asked else []))}
     requests = {
         one: (prompt, {**given, "seed": n} if "seed" in given else given)
         for n, (one, prompt) in enumerate(prompts.items())
@@ -297,9 +313,13 @@ def _long(
             add_scores(told[kind], scores_of(classes, values, chances, drawn))
             if kind == "scores":
                 single.add(chances, drawn)
+                mixtures[ANY].add(chances, any_of(chances), drawn)
+        if WITHOUT in mixtures:
+            mixtures[WITHOUT].add(torch.softmax(logits, dim=-1), chances, drawn)
         tokens += len(drawn)
     least = {"vocabulary": running.vocabulary, "single": single.worst()}
-    return {"name": name, "parameters": dict(asked), "tokens": tokens, **told, **least}
+    others = {"mixtures": {of: one.told() for of, one in mixtures.items()}}
+    return {"name": name, "parameters": dict(asked), "tokens": tokens, **told, **least, **others}
 
 
 def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[str, Any]]:
