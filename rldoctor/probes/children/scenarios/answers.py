@@ -251,6 +251,13 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
                 # What stands between them differs from one tokenizer to the next.
                 whole = "" if skipped else content * got.token_ids.count(special[0])
                 rows.append(_counted("skip_special_tokens", skipped, got, content, whole))
+        # Where they are shown, the text of one stops as any other does: that of a turn's end, above all.
+        shown = {"skip_special_tokens": False, "stop": [content], "ignore_eos": True, "max_tokens": LONGEST_TEXT}
+        for got in _drawn(running, [plain[0], special[0]], shown):
+            count = got.token_ids.index(special[0]) + 1 if special[0] in got.token_ids else 0
+            ended = Answer(got.token_ids[:count], "stop", "", content)
+            whole_answer = ended if count else _whole(tokenizer, got.token_ids, LONGEST_TEXT)
+            rows.append(_text_row("stop", content, got._replace(text=""), whole_answer._replace(text="")))
     for parts in in_parts.values():
         character = str(tokenizer.decode(parts))
         length = LONGEST_TEXT * max(len(parts) // 2, 1)
@@ -503,7 +510,9 @@ def _logprobs(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[f
         ]
         outputs = running.engine.generate(prompts, asked, use_tqdm=False)
         for output in outputs:
-            rows += [{"greedy": False, **row} for row in _of_prompt(output, 0 if greedy else most)]
+            # V0 tells nothing of a prompt with several completions (0.9.1, vllm/sequence.py: assembled_seq_group).
+            of_prompt = not greedy and (running.generation != "V0" or output.prompt_logprobs)
+            rows += [{"greedy": False, **row} for row in _of_prompt(output, most if of_prompt else 0)]
         completions = [(one, count) for output, count in zip(outputs, counts) for one in output.outputs]  # noqa: B905
         for index, (completion, count) in enumerate(completions):
             sums += _wrong_sum(completion)

@@ -38,8 +38,6 @@ from trainer import Trainer, TrainerError
 
 # Prompts of different lengths: what knows of their tokens has to know where each ends.
 SHORTEST_PROMPT, LONGEST_PROMPT = 12, 28
-# The longest prompt.
-MOST_LONG = 1024
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 # Which of the allowed tokens are biased, and by how much. LOWERED puts logits below zero, where a repetition penalty
@@ -75,7 +73,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "logit_bias below 0": {"allowed": 6, "bias": HALVED, "times": 3},
     "logit_bias of -100": {"allowed": 6, "bias": BANNED},
     "repetition_penalty": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4},
-    "repetition_penalty of long prompts": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4, "long": True},
     # The most that may be asked for.
     "presence_penalty": {"allowed": MANY, "presence_penalty": 2.0, "times": 2},
     "frequency_penalty": {"allowed": 3, "frequency_penalty": 2.0},
@@ -102,9 +99,8 @@ KINDS: dict[str, dict[str, Any]] = {
     # One of three tokens: the last may not come behind the two others.
     "bad_words of several tokens": {"allowed": 3, "word": 3},
 }
-# What a request rules out as tokens, which it names as text; and what is no parameter either.
+# What a request rules out as tokens, which it names as text.
 OWN = ("ruled_out", "word")
-LONG = "long"
 LAUNCH = "the launch's own parameters"
 NUMBERS, TURNED = ("allowed", "forbidden", "biased", "word"), ("bias", "ends", "times")
 # So many tokens behind each other are of a set of few by chance alone where nothing else is likely.
@@ -122,15 +118,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("trainer", trainer.facts())
     asked = _requests(running, arguments)
     lengths = range(SHORTEST_PROMPT, LONGEST_PROMPT + 1)
-    prompts = {
-        name: _long_prompt(running, one["allowed_token_ids"])
-        if LONG in one
-        else running.prompt(lengths[n % len(lengths)], salt=300 + n)
-        for n, (name, one) in enumerate(asked.items())
-    }
-    given = {
-        name: (prompts[name], {k: v for k, v in one.items() if k not in (*OWN, LONG)}) for name, one in asked.items()
-    }
+    prompts = {name: running.prompt(lengths[n % len(lengths)], salt=300 + n) for n, name in enumerate(asked)}
+    given = {name: (prompts[name], {k: v for k, v in one.items() if k not in OWN}) for name, one in asked.items()}
     rows = running.generate(given)
     kinds: dict[str, dict[str, Any]] = {}
     mixtures: dict[str, dict[str, Mixtures]] = {}
@@ -146,15 +135,6 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     running.record("kinds", list(kinds.values()))
     running.record("imposed", _imposed(rows, asked))
     running.record("reach", {"requests": len(rows), "sampled_tokens": sum(kind["tokens"] for kind in kinds.values())})
-
-
-def _long_prompt(running: RunningEngine, allowed: Sequence[int]) -> list[int]:
-    """Longer than a step has room for, where the engine takes that. Half of the allowed tokens are at its beginning,
-    none of them behind."""
-    budget = int(running.options.get("max_num_batched_tokens") or MOST_LONG)
-    count = min(budget + LONGEST_PROMPT, running.limit // 2, MOST_LONG)
-    others = [token for token in running.prompt(64, salt=10) if token not in allowed]
-    return [*allowed[::2], *others * count][:count]
 
 
 def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -175,7 +155,9 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             own, few = words if forbids else ordinary, max(kind.get(one, 0) for one in NUMBERS)
             if len(own) < few or (few and not running.steerable):
                 continue
-            tokens = [own[(turn + 3 * place) % len(own)] for place in range(few)]
+            # Each once, whatever their number is divisible by.
+            turned = [own[(turn + 3 * place) % len(own)] for place in range(len(own))]
+            tokens = list(dict.fromkeys([*turned, *own]))[:few]
             if "word" in kind and joined(tokenizer, tokens) is None:
                 continue
             if "ends" in kind:
@@ -185,8 +167,6 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
             # The last ones go on for long, so that their rows move as others end, and none comes after them.
             if round_ == arguments["each"] - 1:
                 given["max_tokens"] = min(given["max_tokens"] + arguments["more"], running.limit - LONGEST_PROMPT)
-            if LONG in kind:
-                given["max_tokens"] = min(given["max_tokens"], running.limit // 2)
             given.update({key: value for key, value in kind.items() if key not in (*NUMBERS, *TURNED)})
             # Half of the completions are not the first of their request; vLLM lets a greedy one ask for one.
             given["n"] = 1 + turn % 2 * 2 if given["temperature"] else 1
