@@ -1604,3 +1604,82 @@ def ranks_at_most_ten(llm: Any) -> None:
         return told._replace(selected_token_ranks=told.selected_token_ranks.clamp(max=10))
 
     _gathered_otherwise(llm, capped)
+
+
+def presence_penalty_at_most_one(llm: Any) -> None:
+    _asked_otherwise(llm, lambda _, asked: {"presence_penalties": asked.presence_penalties.clamp(max=1.0)})
+
+
+def presence_penalty_not_for_siblings(llm: Any) -> None:
+    changes.siblings(llm, lambda request: setattr(request.sampling_params, "presence_penalty", 0.0))
+
+
+def first_tokens_not_penalised(llm: Any) -> None:
+    """The token that the prompt's own step brings never counts for penalties."""
+    _penalized_otherwise(llm, lambda tokens: tokens[1:])
+
+
+def bad_words_may_come_first(llm: Any) -> None:
+    """The first token of an answer may be a bad word."""
+
+    def later(_: Any, metadata: Any) -> dict[str, Any]:
+        words, told = metadata.bad_words_token_ids.items(), metadata.output_token_ids
+        return {"bad_words_token_ids": {row: own for row, own in words if row < len(told) and told[row]}}
+
+    _asked_otherwise(llm, later)
+
+
+def allowed_tokens_beyond_the_32nd_ignored(llm: Any) -> None:
+    def fewer(asked: Any) -> None:
+        if asked.allowed_token_ids:
+            asked.allowed_token_ids = list(asked.allowed_token_ids)[:32]
+
+    _asked_of_the_core(llm, fewer)
+
+
+def any_token_at_times(llm: Any) -> None:
+    """One draw in 200 is any token that may come, whatever the model says."""
+
+    def strayed(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+
+        possible = apply_top_k_top_p(logits.clone(), k, p).isfinite().float()
+        drawn, told = draw(logits, generators, k, p)
+        at_times = torch.rand(len(drawn)) < 0.005
+        at_times[list(generators)] = False
+        other = torch.multinomial(possible, 1).squeeze(1)
+        return torch.where(at_times, other.to(drawn.dtype), drawn), told
+
+    _drawn_otherwise(llm, strayed)
+
+
+def last_word_of_masks_open(llm: Any) -> None:
+    """The mask of a grammar has a bit for each token: those of its last word, which is not full, are not looked at."""
+
+    def opened(apply: Any, scheduled: Any, grammar: Any, batch: Any, logits: Any) -> None:
+        first = (logits.shape[1] - 1) // 32 * 32
+        held = logits[:, first:].clone()
+        apply(scheduled, grammar, batch, logits)
+        logits[:, first:] = held
+
+    _masked_otherwise(opened)
+
+
+def grammars_stay_in_their_row(llm: Any) -> None:
+    """A request without a grammar begins with the mask of the one that had its row before."""
+    left: dict[int, Any] = {}
+    begun: dict[str, int] = {}
+
+    def stale(apply: Any, scheduled: Any, grammar: Any, batch: Any, logits: Any) -> None:
+        apply(scheduled, grammar, batch, logits)
+        own = set(grammar.structured_output_request_ids)
+        for row, name in enumerate(batch.req_ids[: len(logits)]):
+            if name in own:
+                left[row] = logits[row].isfinite()
+            elif row in left and begun.setdefault(name, 0) < 2:
+                begun[name] += 1
+                logits[row, ~left[row]] = float("-inf")
+                if not logits[row].isfinite().any():
+                    logits[row, left[row]] = 0.0
+
+    _masked_otherwise(stale)

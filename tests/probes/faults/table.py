@@ -1119,6 +1119,40 @@ FAULTS = (
         ("RLD402",),
         ("weights",),
     ),
+    Fault("sampling:presence_penalty_at_most_one", "presence_penalty above 1 counts as 1", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:presence_penalty_not_for_siblings", "only first completions know presence_penalty", ("RLD404",), DRAWS
+    ),
+    Fault("sampling:first_tokens_not_penalised", "penalties do not know of the first token", ("RLD404",), DRAWS),
+    Fault("sampling:bad_words_may_come_first", "an answer may begin with a bad word", ("RLD404",), DRAWS),
+    Fault("sampling:allowed_tokens_beyond_the_32nd_ignored", "only 32 of the allowed tokens are", ("RLD404",), DRAWS),
+    Fault("sampling:any_token_at_times", "one draw in 200 is any token", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:last_word_of_masks_open",
+        "a grammar lets the last tokens of the vocabulary through",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault(
+        "sampling:grammars_stay_in_their_row", "a grammar stays in its row for the next request", ("RLD219",), ANSWERS
+    ),
+    Fault("answers:completions_reversed", "completions of a request come in reverse order", ("RLD220",), ANSWERS),
+    Fault("answers:likeliest_misspelt", "the likeliest tokens are called otherwise", ("RLD404",), ANSWERS),
+    Fault(
+        "answers:length_before_stop", "a stop token in the last place is said to be the length's", ("RLD404",), ANSWERS
+    ),
+    Fault(
+        "answers:no_prompt_logprobs_for_groups",
+        "prompts of several completions have no log-probabilities",
+        ("RLD213",),
+        ANSWERS,
+    ),
+    Fault(
+        "texts:signs_of_broken_characters_lost", "nothing stands for bytes that are no character", ("RLD404",), ANSWERS
+    ),
+    Fault("texts:stop_tokens_never_in_text", "a stop token that is to stay in the text does not", ("RLD219",), ANSWERS),
+    Fault("texts:special_stop_strings_ignored", "the text of a special token does not stop", ("RLD219",), ANSWERS),
+    Fault("texts:pieces_overlap", "pieces of a text overlap by a character", ("RLD219",), ANSWERS),
     Fault("lora:scale_in_whole_numbers", "scales of adapters are whole numbers", ("RLD214",), ("lora",), ADAPTERS),
     Fault("weights:views_arrive_by_their_memory", "views arrive as their memory has them", ("RLD402",), ("weights",)),
     Fault(

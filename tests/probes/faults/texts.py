@@ -452,3 +452,11 @@ def pieces_overlap(llm: Any) -> None:
         return self.output_text[begin - 1] + text if delta and begin and text else text
 
     BaseIncrementalDetokenizer.get_next_output_text = over
+
+
+def special_stop_strings_ignored(llm: Any) -> None:
+    """The text of a special token does not stop, though special tokens are shown."""
+    special = set(llm.get_tokenizer().all_special_tokens)
+    _stopped_otherwise(
+        lambda find, text, **more: find(text, **{**more, "stop": [one for one in more["stop"] if one not in special]})
+    )
