@@ -116,7 +116,7 @@ PLACES: tuple[Reveal, ...] = (
 # What stands for a node's name: a word with letters and digits, or of several parts.
 NAME = r"(?P<node>(?=\w*[\d.-])[A-Za-z][\w.-]{0,250}\w\b|\d{1,3}(?:\.\d{1,3}){3})"
 _OF_A_MACHINE = (
-    r"(?:node|host|client|machine|instance|server|broker|agent|runner|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
+    r"(?:node|host|client|machine|instance|server|broker|agent|vm|exec(?:ution)?[ _]host)(?:_?name|s|\(s\))?"
 )
 # What else something happens on: rank-0, epoch-3, cuda-12.4, A100-SXM4-80GB.
 _NO_NODE = r"(?!(?:rank|epoch|step|cuda|device)[-_.]?\d|[a-z]\d{2,3}-(?:sxm|pcie|\d+gb))"
@@ -126,7 +126,10 @@ _NODES = tuple(
     for pattern in (
         r"^\w{3} +\d+ [\d:]{8} (?P<node>[\w.-]{2,250}) [\w.-]+(?:\[\d+\])?: ",
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
-        rf"(?i:\b{_OF_A_MACHINE})(?:/|[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
+        rf"(?i:\b{_OF_A_MACHINE})(?:[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
+        # Not the pod of a namespace, nor a folder or an image.
+        rf"(?i:(?<![\w./-]){_OF_A_MACHINE})/{NAME}(?![\w./-])",
+        rf"\brunner: {NAME} ",
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){NAME}",
         rf"(?i:\bip)(?:[:=] ?){NAME}",
         rf"\bslot\w*@{NAME}",

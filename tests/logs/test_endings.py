@@ -466,6 +466,17 @@ ENDED_AT = {
         0,
     ),
     "an attempt": ("failure of trial after restart 5/5: container failed with exit code 137", None, 5),
+    "a runner's pod": (
+        'ERROR: Job failed (system failure): pod "gitlab-runner/runner-x7" is disrupted: reason "EvictionByEviction"',
+        None,
+        None,
+    ),
+    "a pod of a namespace": ("Evicted pod rl-node/grpo-worker-3: preempted by a pod of higher priority", None, None),
+    "a runner": (
+        "The self-hosted runner: i-0a9f8e7d6c5b4a321 lost communication with the server.",
+        "i-0a9f8e7d6c5b4a321",
+        None,
+    ),
     "an attempt among several": ("Job 7712 was preempted on attempt 2 of 3", None, 1),
     "a kind of GPU": ("Job 12 was cancelled on A100-SXM4-80GB", None, None),
     "a rank": ("process 7 exited with code 137 on rank-0", None, None),
