@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from rldoctor.api import Case, LogEvent
+from rldoctor.api.logs import LoggedException
 
 # From here on a shell's exit codes tell of signals, which others sent.
 _BY_SIGNAL = 128
@@ -80,6 +81,19 @@ def was_at_work(case: Case, event: LogEvent) -> bool:
     """Whether the run was cut short, and had not said that it was done, be it a script's word: a signal that nobody
     explains reaches what is left of a run, too."""
     return not event.after_done and cut_short(case, event)
+
+
+# What ends a process by its own doing. An abort is what its watchdogs do to it, too.
+_CRASHES = re.compile(
+    r"(?:Fatal Python error: )?"
+    r"(?:SIG(?:SEGV|BUS|ILL|FPE)|Segmentation fault|Bus error|Illegal instruction|Floating point exception)\b"
+)
+
+
+def crashed_before(event: LogEvent) -> LoggedException | None:
+    """The first crash in native code that the log shows above a line."""
+    before = (one for one in event.run.failures if one.source == event.source and one.line < event.number)
+    return next((one for one in before if _CRASHES.match(str(one))), None)
 
 
 def no_task_ended_before(case: Case, event: LogEvent) -> bool:

@@ -157,16 +157,21 @@ class Check:
         return judge
 
     def logged(
-        self, *literals: str, role: Role = Role.CAUSE, unless: tuple[str, ...] = (), silent: bool = False
+        self,
+        *literals: str,
+        role: Role = Role.CAUSE,
+        unless: tuple[str, ...] = (),
+        silent: bool = False,
+        general: bool = False,
     ) -> Callable[[LogJudge], LogJudge]:
         """Registers a function that judges the log lines in which one of ``literals`` stands. Where literal, expression
-        and message are all there is to it, :meth:`signature` says it as data.
+        and message are all there is to it, :meth:`signature` says it as data, and what the options are.
 
         Raises :class:`ValueError` for a literal that is too short or spans lines."""
         self._searchable(literals)
 
         def add(judge: LogJudge) -> LogJudge:
-            self.signatures.append(Signature(literals, judge, role, tuple(unless), silent))
+            self.signatures.append(Signature(literals, judge, role, tuple(unless), silent, general))
             return judge
 
         return add

@@ -84,7 +84,12 @@ DEATHS: tuple[Death, ...] = (
     _death("Floating point exception", SHELL + r"Floating point exception(?:$|\s*\(core)", "Floating point exception",
            launcher=True),
     _death("Segfault encountered", r"!+ Segfault encountered !+", "Segmentation fault"),
-    _death("*** SIG", r"\*\*\* SIG(?P<signal>[A-Z]{3,5}) ", "Fatal signal"),
+    # Ray's handler says it once as it is and once as a line of the log.
+    _death(
+        "*** SIG",
+        r"(?:\[[^\]]{5,80}\] )?(?:\([\w.]{1,40}\) )?(?:logging\.cc:\d{1,6}: )?\*\*\* SIG(?P<signal>[A-Z]{3,5}) ",
+        "Fatal signal",
+    ),
     _death("*** Process received signal", r".{0,80}\*\*\* Process received signal \*\*\*", "Fatal signal"),
     # UCX's handler, under MPI and NCCL's plug-ins.
     *(

@@ -43,7 +43,9 @@ PLACES: tuple[Reveal, ...] = (
     _node("node failure on ", r"\bnode failure on ([\w.-]+)"),
     _node(" failure of node ", r"\bdue to failure of node ([\w.-]+)"),
     _node(" not responding", r"\b[Nn]odes? ([\w.-]+) (?:(?:is|are) )?not responding\b"),
-    _node("has been marked dead because", r"(?:\band node name|\band ip): ([\w.-]+) has been marked dead"),
+    _node(
+        "has been marked dead because", r"(?:\band node name|\band address|\band ip): ([\w.-]+) has been marked dead"
+    ),
     _node("Memory on the node (IP: ", r"Memory on the node \(IP: ([\d.]+), ID: "),
     _node(" failed on node ", r" failed on node ([\w.-]+):"),
     _node(": Out Of Memory", r"srun: error: ([\w.-]+): tasks? [\d,-]+: Out Of Memory"),

@@ -31,7 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rldoctor.api import Case, Check, Finding, Fix, Kind, LogEvent, Role
+from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, Role
+
+from ...observed.endings import crashed_before
 
 check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), kind=Kind.DEATH)
 
@@ -44,6 +46,8 @@ check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), 
     "The actor died because its node has died",
     "The actor is dead because its node has died",
     role=Role.CASCADE,
+    # Whoever says why the node went is nearer to the cause.
+    general=True,
 )
 def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A process that Ray watched is gone."""
@@ -60,13 +64,20 @@ def death_recorded(case: Case, event: LogEvent) -> Iterator[Finding]:
     said = lost or detail
     signal = event.search(r"The process receives? a (SIG[A-Z]{3,6})\b")
     own = event.evidence()
+    crash = crashed_before(event)
+    if crash is None:
+        why = f"{f': {said[1]}' if said else ''}{f' ({signal[1]})' if signal else ''}; the cause is not in this log"
+    elif pid is None or crash.origin.pid in (None, pid[1]):
+        why = f" of a crash in native code ({crash.type})"
+    else:
+        why = f" after {crash.origin.label} had crashed in native code ({crash.type})"
     # Ray names every identifier of the worker before it says how that ended.
     end = event.search(r"Worker exit type: [^\n]{1,400}")
+    seen = () if crash is None else (Evidence(text=str(crash)[:500], source=crash.source, line=crash.line),)
     rest = (event.evidence(end[0].strip()),) if end is not None and end[0].strip() not in own.text else ()
     yield check.finding(
-        f"the {f'actor {name[1]}' if name else 'worker'}{where} died{how}"
-        f"{f': {said[1]}' if said else ''}{f' ({signal[1]})' if signal else ''}; the cause is not in this log",
-        evidence=(own, *rest),
+        f"the {f'actor {name[1]}' if name else 'worker'}{where} died{how}{why}",
+        evidence=(own, *seen, *rest),
         fixes=(
             Fix(title=f"read the dead worker's own log{node} and judge it too", commands=(f"rldoctor triage {log}",)),
             Fix(

@@ -711,6 +711,55 @@ def test_the_actor_of_a_node_that_is_gone() -> None:
     assert found.message.startswith("the actor Rollout died with its node: preempted: the machine was taken back")
 
 
+# Ray tells of it only where nobody asked the node to end.
+NODE_DEAD = (
+    "(raylet) The node with node id: 9f and address: 192.0.2.2 and node name: r5n3 has been marked dead because the "
+    "detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes unexpectedly\n"
+)
+LOST = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. Node ID: 9f Worker IP "
+    "address: 192.0.2.2 Worker port: 10012 Worker PID: 22183 Worker exit type: SYSTEM_ERROR\n"
+)
+CRASHED = "(RolloutWorker pid=22183, ip=192.0.2.2) *** SIGSEGV received at time=1763461331 on cpu 12 ***\n"
+
+
+@pytest.mark.parametrize("died", [DIED, LOST], ids=["actor", "worker"])
+def test_a_nodes_death_is_nearer_than_its_workers(died: str) -> None:
+    # Ray notices it seconds late.
+    for text in (NODE_DEAD + died, died + NODE_DEAD):
+        assert finding(check, STEPS + text).message.startswith("Ray counts the node r5n3 (192.0.2.2) as dead")
+
+
+@pytest.mark.parametrize("died", [DIED, LOST], ids=["actor", "worker"])
+def test_a_worker_that_crashed_before_its_node_was_the_first(died: str) -> None:
+    for text in (CRASHED + died, CRASHED + died + NODE_DEAD):
+        found = finding(check, STEPS + text)
+        assert found.message.endswith("(pid 22183 on 192.0.2.2) died of a crash in native code (SIGSEGV)")
+        assert any("*** SIGSEGV" in one.text for one in found.evidence)
+    other = CRASHED.replace("22183", "7")
+    assert "died after RolloutWorker pid=7, on 192.0.2.2 had crashed" in finding(check, other + died).message
+
+
+@pytest.mark.parametrize("died", [DIED, LOST], ids=["actor", "worker"])
+def test_a_worker_that_was_lost_before_on_another_node_was_the_first(died: str) -> None:
+    elsewhere = NODE_DEAD.replace("192.0.2.2", "192.0.2.9")
+    assert "(pid 22183 on 192.0.2.2) died" in finding(check, STEPS + died + elsewhere).message
+    assert finding(check, STEPS + elsewhere + died).message.startswith("Ray counts the node r5n3 (192.0.2.9)")
+
+
+def test_a_node_whose_raylet_crashed() -> None:
+    raylet = (
+        "(raylet, ip=192.0.2.2) [2022-03-22 15:37:44,626 E 38 39] (raylet) logging.cc:321: *** SIGSEGV received at\n"
+    )
+    assert finding(check, STEPS + raylet + NODE_DEAD + DIED).message.endswith("as dead: its raylet crashed")
+
+
+def test_a_node_of_which_ray_tells_the_identifier_alone() -> None:
+    old = "The node with client ID 1eadc9db has been marked dead because the monitor has missed too many heartbeats\n"
+    assert finding(check, STEPS + old).message.startswith("Ray counts a node as dead")
+    assert findings(check, f"{STEPS}The sample has been marked dead because its reward is missing\n") == []
+
+
 def test_a_job_that_was_evicted_and_ran_again_is_no_finding() -> None:
     evicted = "004 (31.000.000) 2026-11-20 10:11:12 Job was evicted.\n"
     assert findings(check, evicted + HEALTHY) == []

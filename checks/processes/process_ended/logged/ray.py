@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
-from rldoctor.api import Fix, Role
+import re
+from collections.abc import Callable, Mapping
 
-from ....observed.endings import cut_short, unfinished
+from rldoctor.api import Case, Fix, LogEvent, Role
+
+from ....observed.endings import crashed_before, cut_short, unfinished
 from .. import check
 from ..fixes import LESS_TO_COPY, RESUME, RUNTIME_ENV
 
-check.signature(
-    "has been marked dead because ",
-    # Ray 1 tells the address alone.
-    pattern=r"and (?:address: (?P<address>\S+) and node name|ip): (?P<node>[\w.-]+) has been marked dead because "
-    r"(?:the detector has missed too many heartbeats|(?P<why>[^\n]{3,160}))",
-    when=unfinished,
-    says="Ray counts the node {node}[[ ({address})]] as dead: [[{why}||it was not heard of any more; why is not in "
-    "this log]]",
-    fixes=(
-        Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
-        Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
-    ),
-    role=Role.CASCADE,
-    silent=True,
-    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
-)
+_RAYLET = "raylet"
+_ADDRESS = re.compile(r"(?:\bWorker IP address|\band address|\band ip|^\s*ip): (?P<address>[\d.]*\d)", re.MULTILINE)
+
+
+def _took_workers_along(event: LogEvent) -> bool:
+    """Whether a node's death is nearer to the cause than a worker's: Ray tells of it where nobody asked for it, and
+    seconds late. A worker that crashed before, or was lost before on another node, was the first."""
+    crash = crashed_before(event)
+    if crash is not None and crash.origin.actor != _RAYLET:
+        return False
+    own, tail = _ADDRESS.search(event.line), event.run.tail
+    above = tail[: tail.index(event.line)] if event.line in tail else ()
+    lost = (one.text for one in event.run.failures if one.source == event.source and one.line < event.number)
+    elsewhere = (found["address"] for text in (*lost, *above) for found in _ADDRESS.finditer(text))
+    return own is None or all(address == own["address"] for address in elsewhere)
+
+
+def _node_is_dead(nearer: bool) -> Callable[[Case, LogEvent], bool | Mapping[str, str]]:
+    def condition(case: Case, event: LogEvent) -> bool | Mapping[str, str]:
+        if not unfinished(case, event) or nearer is not _took_workers_along(event):
+            return False
+        crash = crashed_before(event)
+        return {"why": "its raylet crashed"} if crash is not None and crash.origin.actor == _RAYLET else True
+
+    return condition
+
+
+# src/ray/gcs/gcs_node_manager.cc; Ray 1 tells the address alone, or nothing but an identifier.
+for nearer in (True, False):
+    check.signature(
+        "has been marked dead because ",
+        pattern=r"\bnode with (?:client ID|node id):? \S+ "
+        r"(?:and (?:address: (?P<address>\S+) and node name|address|ip): (?P<node>[\w.-]+) )?has been marked dead "
+        r"because (?:the (?:detector|monitor) has missed too many heartbeats|(?P<why>[^\n]{3,160}))",
+        when=_node_is_dead(nearer),
+        says="Ray counts [[the node {node}||a node]][[ ({address})]] as dead: [[{why}||it was not heard of any more; "
+        "why is not in this log]]",
+        fixes=(
+            Fix(title="see on that node whether it, its raylet or its network is gone", commands=("ray status",)),
+            Fix(
+                title="see whether the kernel killed Ray there",
+                commands=("dmesg -T | grep -i -E 'killed process|oom'",),
+            ),
+        ),
+        role=Role.CASCADE,
+        silent=True,
+        general=not nearer,
+        url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+    )
 check.signature(
     "has mistakenly been marked as dead by the GCS",
     when=unfinished,
@@ -177,6 +213,7 @@ check.signature(
 check.signature(
     "The object's owner has exited",
     "ray.exceptions.OwnerDiedError",
+    general=True,
     says="the process that held an object for others is gone, and the object with it",
     fixes=(
         Fix(title="see why it ended: its own output", commands=("rldoctor triage /tmp/ray/session_latest/logs",)),
