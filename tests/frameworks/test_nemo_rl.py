@@ -330,6 +330,13 @@ def test_a_script_of_grpo_samples_also_where_its_configuration_is_not_at_hand(la
     assert plan.value("ray.gpus_needed") == 32
 
 
+def test_a_configuration_whose_name_a_command_prints_may_hold_anything(launches: Launches) -> None:
+    more = "policy.generation.my_own=1 grpo.num_prompts_per_step=8"
+    (plan,) = launches({"run.sh": f"uv run examples/run_grpo_math.py --config $(pick) {more}\n"}, nemo_rl="0.5.0")
+    assert [note.text for note in plan.notes if "the name of its configuration is not known" in note.text]
+    assert (plan.value("batch.prompts"), plan.value("placement.mode"), plan.unknown) == (8, None, ())
+
+
 def test_engine_arguments_pass_through(launches: Launches) -> None:
     recipe = "    vllm_kwargs:\n      max_num_batched_tokens: 8192\n      enable_chunked_prefill: false\n"
     plan = run(launches, "++policy.generation.vllm_kwargs.max_num_seqs=64", recipe)

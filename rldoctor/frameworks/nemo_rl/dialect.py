@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from rldoctor.formats.hydra.interpolation import interpolated
 from rldoctor.formats.native import Native
+from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.defaults import filled
 from rldoctor.frameworks.draft import Draft
 from rldoctor.frameworks.launch import Launch
@@ -121,12 +122,14 @@ class NemoRL(Deciding):
 
     def collected(self, launch: Launch) -> Iterator[Native]:
         """The configuration's files, then the command line."""
+        arguments = launch.arguments(overrides=True)
         tree = launch.tree
+        if tree is None and isinstance(name := arguments.value("config"), Unresolved):
+            launch.lose_config(f"the name of its configuration is not known ({name.why})")
         if tree is None and (name := named(launch)) is not None:
             tree = base(launch, name)
         if tree is not None:
             yield from inherited(launch, tree)
-        arguments = launch.arguments(overrides=True)
         yield from (native for native in arguments.natives if native.key != "config")
 
     def check_known(self, draft: Draft, native: Native) -> None:

@@ -59,7 +59,8 @@ def placement(draft: Draft) -> None:
         draft.derive("placement.mode", "none", "no generation")
         return
     # The key came with 0.3; before it trainer and engines always shared devices.
-    draft.derive("placement.mode", "colocate", "no colocated section")
+    if draft.launch.missed is None:
+        draft.derive("placement.mode", "colocate", "no colocated section")
     if draft.value("placement.mode") == "separate" and draft.value("rollout.async"):
         draft.override("placement.mode", "async", "asynchronous training on devices of its own", "rollout.async")
     nodes, each = draft.value("placement.nodes"), draft.value("placement.gpus_per_node")
