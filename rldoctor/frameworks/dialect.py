@@ -26,7 +26,7 @@ from rldoctor.frameworks.table import Rows, parents
 from rldoctor.frameworks.typography import typographic
 from rldoctor.frameworks.worlds import agreed
 from rldoctor.model import Edit
-from rldoctor.plan.model import Form, Place, RefusedValue, RolloutPlan, Source, UnknownOption
+from rldoctor.plan.model import Form, Note, Place, RefusedValue, RolloutPlan, Source, UnknownOption
 from rldoctor.plan.vocabulary import term
 
 if TYPE_CHECKING:
@@ -507,12 +507,19 @@ class Dialect:
             outside=self._outside(draft),
             refused=tuple(draft.refused),
             unset=tuple(sorted(names - draft.settings.keys())),
-            notes=tuple(dict.fromkeys([*draft.notes, *launch.notes])),
+            notes=tuple(dict.fromkeys([*draft.notes, *launch.notes, *self._stood_in(draft)])),
             place=self.place(launch),
             places=self.places(launch),
             files=tuple(launch.files.opened),
             group=self.main_group(launch),
         )
+
+    def _stood_in(self, draft: Draft) -> list[Note]:
+        """Whose options are those of a release where its source is at hand."""
+        options = draft.launch.options(self.main_group(draft.launch))
+        if options is None or not options.unread:
+            return []
+        return [Note(text=f"{options.unread}: judged by {options.source}")]
 
     def _outside(self, draft: Draft) -> tuple[str, ...]:
         """Of which releases of trainer and engine nobody knows the options."""

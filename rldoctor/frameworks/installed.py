@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rldoctor.case import Unknown
 from rldoctor.frameworks.layouts import layout_of
 from rldoctor.frameworks.option_table import OptionTable
 from rldoctor.tables.options.combine import combined
@@ -52,7 +54,17 @@ class InstalledOptions:
             return OptionTable.load(other).at((others or {}).get(other), inner, others)
 
         source = f"{framework} as installed in {self.directory}"
-        return combined(layout, name, extractor.group(name), include, source=source)
+        own = extractor.group(name)
+        unreadable = self.unreadable(framework)
+        gap = Unknown(reason=unreadable) if unreadable else None
+        return combined(layout, name, own, include, source=source, gap=gap)
+
+    def unreadable(self, framework: str) -> str:
+        """Which of the framework's files that were looked into is no Python for this interpreter; empty for none."""
+        extractor = self._extractor(framework)
+        found = sorted(extractor.sources.unreadable.items()) if extractor is not None else []
+        release = platform.python_version()
+        return "; ".join(f"{path} of {self.directory} is not for Python {release} ({why})" for path, why in found[:1])
 
     def _extractor(self, framework: str) -> Extractor | None:
         if framework not in self._extractors:

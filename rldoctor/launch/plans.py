@@ -179,13 +179,15 @@ class Options:
         except KeyError:
             return None
         others = {d.name: d.version for d in self.packages.distributions} if self.packages else {}
+        declared = table.at(found.version, group, others) if found else None
         if (found is None or not found.location) and (checkout := self.checkout(owner)) is not None:
-            return _whole(checkout.at(owner, group, others), table.at(found.version, group, others) if found else None)
+            return _whole(_stood_in(checkout.at(owner, group, others), checkout.unreadable(owner), declared), declared)
         if found is not None and found.location and (found.editable or found.version not in table.versions):
-            installed = _installed(found.editable or found.location).at(owner, group, others)
+            here = _installed(found.editable or found.location)
+            installed = here.at(owner, group, others)
             if installed is not None:
-                return installed
-        return table.at(found.version if found else None, group, others) if found else None
+                return _stood_in(installed, here.unreadable(owner), declared)
+        return declared
 
     def checkout(self, owner: str) -> InstalledOptions | None:
         """The framework's own source, where the launch file lies in it."""
@@ -193,6 +195,11 @@ class Options:
 
     def _distribution(self, name: str) -> Distribution | None:
         return find(self.packages, canonical(name)) if self.packages is not None else None
+
+
+def _stood_in(found: OptionSet | None, unreadable: str, table: OptionSet | None) -> OptionSet | None:
+    """The options of a source, or its release's own where it cannot be read and that one was."""
+    return table.instead_of(unreadable) if unreadable and table is not None and table.outside is None else found
 
 
 def _whole(found: OptionSet | None, table: OptionSet | None) -> OptionSet | None:

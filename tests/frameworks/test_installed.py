@@ -144,3 +144,22 @@ def test_a_large_source_file_stays_within_the_budget(write: Write) -> None:
 def test_modules_lie_where_the_frameworks_layout_has_its_source(tmp_path: Path) -> None:
     assert tmp_path / "src" in InstalledOptions(tmp_path).modules("prime-rl")
     assert InstalledOptions(tmp_path).modules("verl") == [tmp_path]
+
+
+def test_a_file_for_a_later_python_leaves_a_gap_that_names_it(write: Write) -> None:
+    """What else there is is known; the unread file may declare more, also for those that inherit from it."""
+    later = dict(TRL) | {"trl/trainer/base_config.py": "match = = 1\n"}
+    here = InstalledOptions(write({**later, **TRANSFORMERS}))
+    options = here.at("trl", "GRPOConfig")
+    assert options is not None
+    assert options.known("brand_new") is True
+    unknown = options.known("log_completions")
+    assert isinstance(unknown, Unknown)
+    assert "trl/trainer/base_config.py" in unknown.reason
+    assert here.unreadable("trl") == unknown.reason
+
+
+def test_what_is_read_whole_names_no_file(write: Write) -> None:
+    here = InstalledOptions(write({**TRL, **TRANSFORMERS}))
+    assert here.at("trl", "GRPOConfig") is not None
+    assert here.unreadable("trl") == here.unreadable("verl") == ""

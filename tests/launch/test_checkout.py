@@ -61,3 +61,22 @@ def test_a_source_in_which_most_is_not_found_says_nothing(checkout: Path) -> Non
     (plan,) = plans(checkout / "examples" / "run.sh", case())
     assert plan.unknown == ()
     assert plan.value("batch.generations") is None
+
+
+def test_a_source_for_another_python_is_judged_by_its_release(checkout: Path) -> None:
+    """Types and defaults are the release's; a name that it lacks may stand in what was not read."""
+    parser = checkout / "openrlhf" / "cli" / "train_ppo_ray.py"
+    parser.write_text("type = = 3\n" + parser.read_text())
+    (checkout / "examples" / "run.sh").write_text(RUN.replace("_engines 4", "_engines four"))
+    (plan,) = plans(checkout / "examples" / "run.sh", case())
+    assert plan.unknown == ()
+    assert list(plan.undeclared) == ["--use_cispo"]
+    assert [refused.key for refused in plan.refused] == ["--vllm_num_engines"]
+    (note,) = [note.text for note in plan.notes if "is not for Python" in note.text]
+    assert "openrlhf/cli/train_ppo_ray.py" in note
+    assert "judged by openrlhf 0.8.5" in note
+
+
+def test_a_source_that_can_be_read_gets_no_note(checkout: Path) -> None:
+    (plan,) = plans(checkout / "examples" / "run.sh", case())
+    assert not [note.text for note in plan.notes if "judged by" in note.text]

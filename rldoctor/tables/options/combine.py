@@ -22,16 +22,17 @@ def combined(
     *,
     source: str,
     uncertain: dict[str, Unknown] | None = None,
+    gap: Unknown | None = None,
     outside: Unknown | None = None,
 ) -> OptionSet:
     """The options of ``group`` from its ``own`` ones and what ``include`` gives for the groups below it.
 
-    A part that should be there and is not leaves a gap: then nothing can be called unknown. So does a release that is
-    ``outside`` of all that was read."""
+    A part that should be there and is not leaves a gap: then nothing can be called unknown. So does a ``gap``
+    that is there from the start, and a release that is ``outside`` of all that was read."""
     description = layout.groups[group]
     options: dict[str, Option] = {}
     disputed: dict[str, Unknown] = {}
-    gap = outside
+    gap = gap or outside
     if description.parts and not own and not uncertain:
         gap = gap or Unknown(reason=f"{source} has no {group}")
     for included in description.includes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +21,7 @@ class OptionSet(Mapping[str, Option]):
     names on; ``rejects`` where it stops at a name it does not know; ``abbreviations`` where its parser completes the
     start of a name; ``validates`` where values are held against their types wherever they are given; ``closed`` where a
     section whose keys are listed has a class behind it, which takes no others. ``source`` says where all of it comes
-    from.
+    from, ``unread`` why it is a table where a source is at hand.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class OptionSet(Mapping[str, Option]):
         self.abbreviations = abbreviations
         self.validates = validates
         self.closed = closed
+        self.unread = ""
 
     def __getitem__(self, name: str) -> Option:
         return self._options[name]
@@ -56,6 +58,12 @@ class OptionSet(Mapping[str, Option]):
 
     def __len__(self) -> int:
         return len(self._options)
+
+    def instead_of(self, unread: str) -> OptionSet:
+        """The same in the place of a source at hand that cannot be read, which may declare further names."""
+        found = copy(self)
+        found.unread, found.gap = unread, self.gap or Unknown(reason=unread)
+        return found
 
     def spelled(self, name: str) -> str | None:
         """``name`` as the set spells it: ``--max-model-len`` is ``max_model_len``, ``-tp`` stays; None if not there."""

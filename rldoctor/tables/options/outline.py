@@ -2,14 +2,16 @@
 dataclass makes of its fields in ``__post_init__``.
 
 Parsing is most of what reading an installed framework costs; without bodies it costs a quarter. Lines keep their
-numbers. The scanner knows strings and brackets only as far as well-formed source needs; where it is not sure it answers
-None, and the whole text has to be parsed."""
+numbers, and expressions their columns. What a function or class is generic over (``def f[T](...)``) is left out as
+well, which interpreters before Python 3.12 do not know. The scanner knows strings and brackets only as far as
+well-formed source needs; where it is not sure it answers None, and the whole text has to be parsed."""
 
 from __future__ import annotations
 
 import re
 
 _HEADER = re.compile(r"( *)(async +)?def +\w")
+_GENERIC = re.compile(r"^( *(?:(?:async +)?def|class) +\w+)(\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])(?= *[(:])")
 _TRIPLE = re.compile(r"\"\"\"|'''")
 _SHORT_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _STRUCTURE = re.compile(r"[()\[\]{}:#]")
@@ -21,7 +23,7 @@ _LONGEST_HEADER = 400  # lines of parameters
 def outline(text: str) -> str | None:
     """``text`` with every function body but that of ``__post_init__`` replaced by ``...``, or None where that cannot be
     done safely."""
-    lines = text.split("\n")
+    lines = [_plain(line) if "[" in line else line for line in text.split("\n")]
     kept: list[str] = []
     inside: str | None = None  # the quote that closes the string in which the line starts
     skipping = -1  # the indentation of the function whose body is being left out
@@ -59,6 +61,11 @@ def outline(text: str) -> str | None:
         position = last + 1
         skipping = len(header.group(1))
     return None if inside is not None else "\n".join(kept)
+
+
+def _plain(line: str) -> str:
+    """A header without what it is generic over."""
+    return _GENERIC.sub(lambda header: header.group(1) + " " * len(header.group(2)), line)
 
 
 def _string_state(line: str, inside: str | None) -> str | None:

@@ -82,3 +82,27 @@ def test_what_it_is_not_sure_of_is_left_whole() -> None:
 def test_short_source_is_unchanged_where_there_is_no_function() -> None:
     text = dedent("A = 1\nclass B:\n    c: int = 2\n")
     assert outline(text) == text
+
+
+def test_what_is_generic_reads_on_interpreters_that_do_not_know_it() -> None:
+    """A header keeps its columns, and a subscript elsewhere is what it was."""
+    text = dedent(
+        """
+        def load[T: (A, B[int])](argv: list[str], kind: type[T]) -> tuple[T, str]:
+            return kind(**{f"{name["a"]}": 1})
+        class Task[T, U: Base](Base[T]):
+            x: dict[str, int] = made[int](1)
+            async def run[V](self, one: V) -> V:
+                return one
+        class Plain:
+            y: list[int] = field(default_factory=list)
+        """
+    )
+    plain = (
+        text.replace("[T: (A, B[int])](", "(").replace("Task[T, U: Base](", "Task(").replace("run[V](", "run(")
+    ).replace('f"{name["a"]}"', "name")
+    short = outline(text)
+    assert short is not None
+    assert declarations(ast.parse(short)) == declarations(ast.parse(plain))
+    found = next(node for node in ast.walk(ast.parse(short)) if isinstance(node, ast.Name) and node.id == "made")
+    assert text.split("\n")[found.lineno - 1][found.col_offset :].startswith("made[int](1)")
