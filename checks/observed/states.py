@@ -55,10 +55,10 @@ _STATE = re.compile(
     r"\b(?i:job[ _]?(?:state|status))[\"']?\s{0,20}[:=]\s{0,40}[\"']?(?:JOB_STATE_)?(?P<state>[A-Z]{6,20})\b"
     r"|\bJOB_STATE_(?P<state_2>[A-Z_]{6,40})\b"
     r"|\b[Jj]ob .{1,80}\(status: (?P<state_3>[A-Z_]{6,40})\)"
-    # A member of an enumeration, as Python prints it.
-    r"|<\w*(?:Status|State)\.(?P<state_9>[A-Z_]{6,40}): "
-    # A task in a list of Tekton's and of Argo's.
-    r"|\b(?:Failed|Error|Cancelled|Stopped)\((?P<state_11>[A-Z]\w+)\)$"
+    # A member of an enumeration, as Python prints it: samples have a status, too.
+    r"|<\w*Job(?:Status|State)\.(?P<state_9>[A-Z_]{6,40}): "
+    # A column in a list of Tekton's and of Argo's.
+    r"|\s\s(?:Failed|Error|Cancelled|Stopped)\((?P<state_11>[A-Z]\w+)\)$"
     # A build of Jenkins.
     r"|^Finished: (?P<state_10>ABORTED|FAILURE)$"
     # Slurm's letters.
@@ -98,11 +98,10 @@ _WORDS = re.compile(
 # A pod's record gives this for a reason whatever it was evicted for: that stands in its message.
 _BARE, _MESSAGE = re.compile(r"\b[Rr]eason[\"']?:\s*[\"']?Evicted\b"), re.compile(r"\s*[\"']?[Mm]essage[\"']?:\s")
 _BARE_EVENT = re.compile(r"^\s*Warning\s+Evicted\s")
-# The message of a record that says beside it that the job failed: of what, the record is about.
-_SAID = re.compile(r"^\s*(?:- )?[\"']?message[\"']?:\s+[\"']?(?P<said>\S[^\n]{2,300}?)[\"',]*$", re.IGNORECASE)
-_FAILED = re.compile(
-    r"^\s*(?:- )?[\"']?(?:phase|status|state)[\"']?:\s+[\"']?(?:Failed|FAILED|Error)[\"',]*$", re.IGNORECASE
-)
+# The message of a record that says beside it that the job failed: of what, the record is about. The answer of a tool
+# has a status, a pod a phase.
+_SAID = re.compile(r"^\s*(?:- )?[\"']?message[\"']?:\s+[\"']?(?P<said>\S[^\n]{2,300}?)[\"',]*$")
+_FAILED = re.compile(r"^\s*(?:- )?[\"']?phase[\"']?:\s+[\"']?(?:Failed|Error)[\"',]*$")
 # A line that explains what a state means, and how many of them, each of another state, are a list.
 _EXPLAINED = re.compile(
     r"^\W{0,4}(?:[A-Z]{1,3} +)?(?!(?:DEBUG|INFO|NOTE|WARN|WARNING|ERROR|FATAL|CRITICAL|SUCCESS)\b)"

@@ -30,7 +30,8 @@ _BEHIND = 20
 # An exception within a sentence: behind a blank or a mark, with words of its own. A text of a person has few lines, and
 # one that explains what an exception means tells of none; Java's are those of who runs the job.
 _TOLD = re.compile(
-    r"(?:^|[\s`(|:,\uff1a\uff0c])(?!(?:java|javax|hudson|jenkins|org|com)\.)(?!.{0,300}` (?:is|are|means|comes)\b)"
+    r"(?:^|[\s`(|:,\uff1a\uff0c])(?!(?:java|javax|hudson|jenkins|org|com)\.)"
+    r"(?![^`\n]{0,300}` (?:means|comes|(?:is|are) \w+ (?:by|if|where)\b))"
     r"(?P<said>(?P<type>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?=\S)[^\n]{6,2000})"
 )
 # The interpreter's own words are known without their type, as a line of their own or behind a colon; what was mended is

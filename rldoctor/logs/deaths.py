@@ -201,7 +201,7 @@ DEATHS: tuple[Death, ...] = (
     *(_death(field, _FIELD, EXIT_CODE, True, any_child=True) for field in _FIELDS),
     _death("entrypoint command failed with exit code ",
            r".{0,80}Job entrypoint command failed with exit code (?P<code>-?[1-9]\d{0,8})", EXIT_CODE, True),
-    _death("exited with exit code ", r"(?:.{0,80}[:\s])?(?:[Jj]ob|[Ee]ntry ?point|[Rr]un) exited with exit code "
+    _death("exited with exit code ", r"(?:.{0,80}(?:: | {2}))?Job exited with exit code "
            r"(?P<code>[1-9]\d{0,8})\b", EXIT_CODE, True, any_child=True),
     _death("script returned exit code ", r"script returned exit code (?P<code>[1-9]\d{0,2})$", EXIT_CODE, True),
     _death("ExitCode ", r"ExitCode (?P<code>-?[1-9]\d{0,8})$", EXIT_CODE, True),

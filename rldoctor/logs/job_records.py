@@ -13,16 +13,19 @@ _NODE, _ATTEMPT = "node", "attempt"
 # The job's host as LSF and HTCondor write it: with a number of slots, or with the slot.
 _HOST = rf"(?:\d+\*|slot\w*@)?{NAME}"
 _TIMES = r"(?P<attempt>\d{1,4})"
-# A machine's number among a cluster's nodes is not its name.
+_ON = r"(?:node ?list|nodes?|hosts?|machine|instance|agent)"
+_AGAIN = r"(?:restarts?|retries|recoveries|requeues)"
+# A machine's number among a cluster's nodes is not its name. A plain word in small letters is a setting of the run's:
+# host: redis-1, retries: 3.
 _FIELDS = (
     expression(
-        r"^\s*(?:- )?[\"']?(?i:(?:(?:last ?remote|batch|exec(?:ution)?|worker|compute|allocated)[ _]?)?"
-        r"(?:node ?list|nodes?|hosts?|machine|instance|agent)(?:[ _]?name)?)[\"']?\s*[:=]\s*[\"']?"
+        rf"^\s*(?:- )?[\"']?(?:(?i:(?:last ?remote|batch|exec(?:ution)?|worker|compute|allocated)[ _]?{_ON}"
+        rf"(?:[ _]?name)?|node(?: ?list|[ _]?name))|(?=[A-Z])(?i:{_ON}(?:[ _]?name)?))[\"']?\s*[:=]\s*[\"']?"
         rf"{_HOST}(?:/[\d.+*/]*)?[\"',]*\s*$"
     ),
     expression(
-        r"^\s*(?:- )?[\"']?(?i:(?:(?:total|number of|job|task|pod)[ _]?)?"
-        rf"(?:restarts?|retries|recoveries|requeues)(?:[ _]?count)?)[\"']?\s*[:=]\s*{_TIMES}[\"',]*\s*$"
+        rf"^\s*(?:- )?[\"']?(?:(?i:(?:total|number of|job|task|pod)[ _]?{_AGAIN}(?:[ _]?count)?|{_AGAIN}[ _]?count)"
+        rf"|(?=[A-Z])(?i:{_AGAIN}))[\"']?\s*[:=]\s*{_TIMES}[\"',]*\s*$"
     ),
 )
 # The heads of such columns; a table of jobs has one that names the job, or its state, beside them.

@@ -94,9 +94,9 @@ PLACES: tuple[Reveal, ...] = (
         )
         for name in ("node", "host")
     ),
-    # Slurm, Airflow and Jenkins, as a job begins.
+    # Slurm, Airflow and Jenkins, as a job begins. A run says of itself that it is running on cuda0.
     _node("sched: Allocate ", r"\bAllocate JobId=\S+ NodeList=([\w.-]+) "),
-    _node("Running ", r"\bRunning (?:<.{1,300}> )?on (?:host )?([\w.-]*\d[\w.-]*)(?: in /|$)"),
+    _node("Running ", r"\bRunning (?:<.{1,300}> on host |on (?=\S{1,250} in /))([A-Za-z][\w.-]*\d[\w.-]*)"),
     # The first task that srun tells of was the first to end.
     *(_node(f": {end}", rf"^srun: error: ([\w.-]+): tasks? [\d,-]+: {end}") for end in _TASKS_END),
     _attempt("restart_count", r"\brestart_count[\"']?(?:=|: )(\d{1,6})\b"),

@@ -561,6 +561,16 @@ def test_an_ending_names_its_node_and_the_attempt(end: str, node: str | None, at
     assert (found.kind, found.node, found.attempt) == ("crashed", node, attempt)
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["Running on cuda0", "Running on 8", "attempt 2 of 3 failed", "host: redis-1.local\nretries: 5"],
+)
+def test_what_a_run_says_of_itself_is_neither_a_node_nor_an_attempt(said: str) -> None:
+    for text in (f"{BEGUN}{said}\n{REWARD_RAISES}", f"{BEGUN}{REWARD_RAISES}\n{said}\n"):
+        found = incident(text)
+        assert (found.kind, found.node, found.attempt) == ("crashed", None, None)
+
+
 def test_a_run_that_nobody_ended_has_no_node() -> None:
     assert (incident(HEALTHY).node, incident(HEALTHY).attempt) == (None, None)
 
@@ -915,3 +925,4 @@ def test_what_an_exception_means_is_no_exception() -> None:
     explained = "`RuntimeError: Already borrowed` is raised by fast tokenizers that two threads use.\n"
     assert codes(explained) == []
     assert codes("It stops with `RuntimeError: Already borrowed` in step 3.\n") != []
+    assert codes("In step 3 `RuntimeError: Already borrowed` is raised.\n") != []

@@ -26,13 +26,17 @@ def held(text: str, told: int = 1) -> tuple[str | None, int | None]:
         ("    exec_host = n5/0*8", "n5", None),
         ("  nodeName: pool-3", "pool-3", None),
         ("Total Restarts = 2", None, 2),
-        ("retries: 1", None, 1),
+        ("Retries: 1", None, 1),
+        ('"restartCount": 1,', None, 1),
         # A number among nodes, several nodes, a word, a count.
         ("Node ID                = b76973d6", None, None),
         ("   NodeList=nid[001234-001241]", None, None),
         ("host: localhost", None, None),
         ("nodes: 2", None, None),
         ("max_restarts: 3", None, None),
+        # Settings of the run.
+        ("host: redis-1.local", None, None),
+        ("  retries: 5", None, None),
     ],
 )
 def test_what_a_field_holds(field: str, node: str | None, attempt: int | None) -> None:

@@ -154,6 +154,11 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "You can cancel the reservation at any time.",
         "Description    = keeps the nodes of the job warm",
         "Killed by signal 15.",
+        # What a training or a sample came to by its own rules.
+        "Stopped by EarlyStopping",
+        "Terminated by max_steps",
+        "stopped by token 151645",
+        "agent closed the drawer",
         # Inventories.
         "   90113 gpu sft PD 0:00 (ReqNodeNotAvail, UnavailableNodes:cn-0417)",
         "gpu-07     drained   GPU 3 failed its health check",

@@ -75,6 +75,22 @@ def test_a_task_that_somebody_stopped() -> None:
     assert findings(check, HEALTHY + stopped) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Cannot contact wandb-1: retrying",
+        "worker 3 lost communication with the server, reconnecting",
+        "Sample(index=3, reward=None, status=<Status.ABORTED: 'aborted'>)",
+        "<RolloutStatus.FAILED: 'failed'>",
+        "judge: Error(TimeLimitExceeded)",
+        'message: "no such tool"\nstatus: error',
+        "[reward] code job exited with exit code 1, reward 0",
+    ],
+)
+def test_what_a_run_tells_of_its_samples_and_tools(line: str) -> None:
+    assert findings(check, f"{STEPS}{line}\n") == []
+
+
 EVICTED = "  Normal  TaintManagerEviction  3s  taint-eviction-controller  Marking for deletion Pod rl/grpo-0\n"
 
 

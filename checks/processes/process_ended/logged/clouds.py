@@ -97,7 +97,6 @@ _ended(
 )
 check.signature(
     "The operation was canceled.",
-    " lost communication with the server",
     "The runner has received a shutdown signal",
     "ERROR: Job failed (system failure): ",
     when=cut_short,
@@ -126,8 +125,8 @@ check.signature(
     " was marked offline: ",
     "went offline during the build",
     "; cancelling node body",
-    pattern=r"^(?:Cannot contact (?P<node>[\w.-]{1,200}): |(?P<node_2>[\w.-]{1,200}) was marked offline: "
-    r"|(?:Agent|Slave) went offline during the build"
+    pattern=r"^(?:Cannot contact (?P<node>[\w.-]{1,200}): (?:hudson|java)\."
+    r"|(?P<node_2>[\w.-]{1,200}) was marked offline: |(?:Agent|Slave) went offline during the build"
     r"|Agent (?P<node_3>[\w.-]{1,200}) was deleted; cancelling node body)",
     when=cut_short,
     says="the CI job lost the machine[[ {node}]] that it ran on",

@@ -34,7 +34,7 @@ check.signature(
 # client/allocrunner/taskrunner/restarts/restarts.go
 check.signature(
     "Exceeded allowed attempts ",
-    pattern=r"Exceeded allowed attempts (?P<most>\d+) in interval \S+ and mode is \\?\"fail\\?\"",
+    pattern=r"Exceeded allowed attempts (?P<most>[1-9]\d*) in interval \S+ and mode is \\?\"fail\\?\"",
     when=unfinished,
     says="Nomad started the task again as often as it may ({most}), and it failed each time",
     fixes=(Fix(title="read what the task wrote before", commands=("nomad alloc logs -stderr ALLOCATION",)),),
