@@ -105,7 +105,7 @@ _PLAIN = re.compile(
     rf"|(?:^|[\]:;] )(?:(?:the )?(?:{_OF_OTHERS}(?:{_NAME})?|run|train(?:er|ing)|process|python|main) )?(?:has )?"
     r"received (?:a )?(?:signal )?sig(?:term|int|hup)\b(?!.*\b(?:re-?load|re-?read|re-?configur|restart))"
     rf"|(?:{_JOB}|run|replica|trial)(?: \S+){{0,2}} (?:{'|'.join(_ENDED)}) by |(?:{_JOB}) (?:die|stop|kill)\b"
-    rf"|{_OF_OTHERS} sent signal sig|^(?:aborted|cancell?ed) by (?!signal)\S+(?: \S+)?$"
+    rf"|{_OF_OTHERS} sent signal sig|^aborted by (?!signal)\S+(?: \S+)?$"
     rf"|\b(?:has|have) (?:{'|'.join(_ENDED)}) (?:(?:the|your|this) )?{_ADJECTIVE}{_OF_OTHERS}\b"
     rf"|\b(?:kill|cancel|terminat|delet|abort|stopp|evict|requeu)(?:e|ing)? (?:(?:the|your|this|its) )?{_ADJECTIVE}"
     rf"{_OF_OTHERS}\b|(?:^|\]: )(?:stopped|stopping) (?=[^\n]*{_TRAINS})[\w@-]{{1,60}}\.service\b"

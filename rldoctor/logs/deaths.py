@@ -186,7 +186,7 @@ DEATHS: tuple[Death, ...] = (
            r"code: (?P<code>[1-9]\d{0,8})(?: \(|$)", EXIT_CODE, True),
     _death("died through signal KILL", r"job \S+ died through signal KILL", "Killed", True),
     # slurmctld's and HTCondor's log of a job, systemd's of a unit, and PBS, which adds 256 to a signal.
-    *(_death(f"WTERMSIG {int(number)}", r".{0,80}\bJobId=\S{1,40} WTERMSIG ", name, True)
+    *(_death(f"WTERMSIG {int(number)}", r".{0,80}\bJobId=\S{1,40} WTERMSIG \d+$", name, True)
       for name, number in SIGNALS.items()),
     *(_death(f"Abnormal termination (signal {int(number)})", r"\s*\(0\) Abnormal termination \(signal ", name, True)
       for name, number in SIGNALS.items()),

@@ -80,7 +80,7 @@ def ended(
     # A node's own daemon need not name the node.
     told_node = told_node or next((one.origin.node for one in said if isinstance(one, LogEvent)), None)
     by_others = by_launcher or incident.kind != "crashed"
-    held_node, held_attempt = _held_beside(pieces, said, by_others)
+    held_node, held_attempt = _held_beside(pieces, said) if by_others else (None, None)
     attempt = next((one for one in (attempt, told_attempt, held_attempt) if one is not None), None)
     incident = replace(incident, step=step, node=node or told_node or held_node, attempt=attempt)
     if incident.kind == "crashed":
@@ -137,12 +137,10 @@ def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterato
             yield item.event
 
 
-def _held_beside(
-    pieces: Sequence[Slice], said: Sequence[Evidence | LogEvent], by_others: bool
-) -> tuple[str | None, int | None]:
-    """The node and the attempt that what stands behind the run's last sign of life tells besides: in records of the
-    job, and, where it was ended ``by_others``, in the lines around the one that ``said`` so. Around an exception of the
-    run's own stand its own attempts."""
+def _held_beside(pieces: Sequence[Slice], said: Sequence[Evidence | LogEvent]) -> tuple[str | None, int | None]:
+    """The node and the attempt that what stands behind the last sign of life of a run tells besides which others
+    ended: in the lines around the one that ``said`` so, and in records of the job. Around an exception of the run's own
+    stand its own attempts and tables."""
     if not said:
         return None, None
     first = said[0]
@@ -152,7 +150,7 @@ def _held_beside(
         for piece, number, line in _lines(pieces)
         if piece.record.name == source and number > piece.record.last_sign
     ]
-    near = (text for number, text in lines if by_others and abs(number - at) <= _BESIDE and _ENDED.search(text[:400]))
+    near = (text for number, text in lines if abs(number - at) <= _BESIDE and _ENDED.search(text[:400]))
     told, held = told_of(near), recorded(lines, at)
     return held[0] or told[0], told[1] if held[1] is None else held[1]
 

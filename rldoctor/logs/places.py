@@ -131,7 +131,7 @@ _NODES = tuple(
         rf"(?i:\b{_OF_A_MACHINE})(?:[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
         # Not the pod of a namespace, nor a folder or an image.
         rf"(?i:(?<![\w./-]){_OF_A_MACHINE})/{NAME}(?![\w./-])",
-        rf"\brunner: {NAME} ",
+        rf"\brunner:? {NAME} ",
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){NAME}",
         rf"(?i:\bip)(?:[:=] ?){NAME}",
         rf"\bslot\w*@{NAME}",

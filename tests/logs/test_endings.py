@@ -477,6 +477,11 @@ ENDED_AT = {
         "i-0a9f8e7d6c5b4a321",
         None,
     ),
+    "a runner at its limit": (
+        "The job running on runner gpu-h100-3 has exceeded the maximum execution time of 360 minutes.",
+        "gpu-h100-3",
+        None,
+    ),
     "an attempt among several": ("Job 7712 was preempted on attempt 2 of 3", None, 1),
     "a kind of GPU": ("Job 12 was cancelled on A100-SXM4-80GB", None, None),
     "a rank": ("process 7 exited with code 137 on rank-0", None, None),
@@ -563,7 +568,13 @@ def test_an_ending_names_its_node_and_the_attempt(end: str, node: str | None, at
 
 @pytest.mark.parametrize(
     "said",
-    ["Running on cuda0", "Running on 8", "attempt 2 of 3 failed", "host: redis-1.local\nretries: 5"],
+    [
+        "Running on cuda0",
+        "Running on 8",
+        "attempt 2 of 3 failed",
+        "host: redis-1.local\nretries: 5",
+        "Name  Status  Host  Retries\ncache  up  redis-1  3",
+    ],
 )
 def test_what_a_run_says_of_itself_is_neither_a_node_nor_an_attempt(said: str) -> None:
     for text in (f"{BEGUN}{said}\n{REWARD_RAISES}", f"{BEGUN}{REWARD_RAISES}\n{said}\n"):

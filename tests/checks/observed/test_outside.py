@@ -159,6 +159,7 @@ def test_a_sentence_about_a_job_or_a_machine(line: str, why: Why) -> None:
         "Terminated by max_steps",
         "stopped by token 151645",
         "agent closed the drawer",
+        "Cancelled by criterion",
         # Inventories.
         "   90113 gpu sft PD 0:00 (ReqNodeNotAvail, UnavailableNodes:cn-0417)",
         "gpu-07     drained   GPU 3 failed its health check",

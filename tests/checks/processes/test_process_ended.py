@@ -79,6 +79,7 @@ def test_a_task_that_somebody_stopped() -> None:
     "line",
     [
         "Cannot contact wandb-1: retrying",
+        "player-3 was marked offline: left the room",
         "worker 3 lost communication with the server, reconnecting",
         "Sample(index=3, reward=None, status=<Status.ABORTED: 'aborted'>)",
         "<RolloutStatus.FAILED: 'failed'>",

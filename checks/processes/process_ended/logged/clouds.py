@@ -126,7 +126,7 @@ check.signature(
     "went offline during the build",
     "; cancelling node body",
     pattern=r"^(?:Cannot contact (?P<node>[\w.-]{1,200}): (?:hudson|java)\."
-    r"|(?P<node_2>[\w.-]{1,200}) was marked offline: |(?:Agent|Slave) went offline during the build"
+    r"|(?P<node_2>[\w.-]{1,200}) was marked offline: [A-Z]|(?:Agent|Slave) went offline during the build"
     r"|Agent (?P<node_3>[\w.-]{1,200}) was deleted; cancelling node body)",
     when=cut_short,
     says="the CI job lost the machine[[ {node}]] that it ran on",
