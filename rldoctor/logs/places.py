@@ -129,8 +129,8 @@ _NODES = tuple(
         r"^\w{3} +\d+ [\d:]{8} (?P<node>[\w.-]{2,250}) [\w.-]+(?:\[\d+\])?: ",
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
         rf"(?i:\b{_OF_A_MACHINE})(?:[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
-        # Not the pod of a namespace, nor a folder or an image.
-        rf"(?i:(?<![\w./-]){_OF_A_MACHINE})/{NAME}(?![\w./-])",
+        # Not the pod of a namespace, nor a folder or an image; behind a zone it is Google's name of a machine.
+        rf"(?:(?<=\w-[a-z]/)instances|(?i:(?<![\w./-]){_OF_A_MACHINE}))/{NAME}(?![\w./-])",
         rf"\brunner:? {NAME} ",
         rf"(?i:\bresources?[\"']?:\s?\[[\"']){NAME}",
         rf"(?i:\bip)(?:[:=] ?){NAME}",

@@ -477,6 +477,11 @@ ENDED_AT = {
         "i-0a9f8e7d6c5b4a321",
         None,
     ),
+    "a machine in its zone": (
+        "compute.instances.hostError us-central1-a/instances/a3-7 DONE Instance terminated by Compute Engine.",
+        "a3-7",
+        None,
+    ),
     "a runner at its limit": (
         "The job running on runner gpu-h100-3 has exceeded the maximum execution time of 360 minutes.",
         "gpu-h100-3",
