@@ -14,6 +14,8 @@ from rldoctor.frameworks.slips import slip
 from rldoctor.plan.model import Form, RefusedValue
 
 _UNSET = re.compile(r"([A-Za-z_]\w*) is not set in this file$")
+_GOES = re.compile(r"\b(?:cd|pushd)[ \t]")
+_SOURCED = re.compile(r"(?:^|[\s;&|])(?:source|\.)[ \t]+([^\s;&|]+)")
 _SETS = re.compile(r"^[ \t]*(?:export |readonly |local |declare )?([A-Za-z_]\w*)=", re.MULTILINE)
 
 
@@ -72,8 +74,9 @@ def absent_script(launch: Launch) -> RefusedValue | None:
 
 
 def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
-    """A file that is not there, where another one is that the launch names as it names this: by a path from the folder
-    in which it is started. What its script speaks of once more, or whose folder, may be made or fetched by it."""
+    """A file that is not there, where its first folder is, and another one is that the launch names as it names this:
+    by a path from the folder in which it is started. What its script speaks of once more, or whose folder, may be made
+    or fetched by it; of a script that goes to another folder, nobody can say."""
     name = native.value.partition(":")[0] if isinstance(native.value, str) else ""
     path = PurePosixPath(name)
     if len(path.parts) < 2 or path.is_absolute() or ".." in path.parts or not set(name).isdisjoint("$~*{"):
@@ -83,21 +86,28 @@ def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
         return None
     text, folder = launch.files.source(Path(launch.file)).text, re.escape(str(path.parent))
     named = text.count(path.name) - (native.file == launch.file)
-    if named > 0 or re.search(rf"{folder}/?(?![\w/.-])", text) is not None:
+    if named > 0 or re.search(rf"{folder}/?(?![\w/.-])", text) is not None or _GOES.search(text) is not None:
+        return None
+    if not launch.files.has_folder(path.parts[0]):  # a clone, or what is unpacked
         return None
     why = f"there is no such file in the folder where {beside} lies"
     return native.as_refused(owner="Python", value=name, takes="the path of a file that is there", why=why)
 
 
 def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:
-    """Values that are a variable which nothing sets, where its name is a slip of the pen in one that the script sets:
-    the shell puts nothing in its place."""
+    """Values that are a variable which nothing sets, where its name is a slip of the pen in one that the script sets
+    and never uses: the shell puts nothing in its place. One that the script speaks of otherwise (``# NNODES=2 bash
+    run.sh``) is its caller's, and a file of variables that is not at hand may set any."""
     for native in natives:
         found = _UNSET.match(native.value.why) if isinstance(native.value, Unresolved) else None
-        if found is None:
+        if found is None or "$" not in native.value.raw:
             continue
         text = launch.files.source(Path(native.file)).text
-        meant = slip(found[1], [name for name in _SETS.findall(text) if name != found[1]])
+        if any(launch.files.find(name.strip("'\"")) is None for name in _SOURCED.findall(text)):
+            continue
+        if re.search(rf"(?<![\w${{]){found[1]}\b|\{{{found[1]}:?[-+=?]", text) is not None:
+            continue
+        meant = slip(found[1], [name for name in _SETS.findall(text) if re.search(rf"\$\{{?{name}\b", text) is None])
         if meant is not None:
             why = f"nothing sets {found[1]}, and the shell puts nothing in its place; the script sets {meant}"
             yield native.as_refused(owner="the shell", value=native.value.raw, takes=f"${meant}", why=why)

@@ -84,7 +84,8 @@ def dangling(launch: Launch, natives: Iterable[Native], options: OptionSet | Non
         return
     for native in natives:
         found = _REFERS.match(native.value.why) if isinstance(native.value, Unresolved) else None
-        if found is None or options.known(found[1]) is not False:
+        within_hydra = native.key.startswith("hydra.")  # its own configuration, composed apart
+        if found is None or within_hydra or options.known(found[1]) is not False:
             continue
         yield native.as_refused(
             owner="OmegaConf",

@@ -55,6 +55,20 @@ def test_a_script_that_is_not_there(launches: Launches, script: str, missing: bo
 
 
 @pytest.mark.parametrize(
+    ("before", "script"),
+    [
+        ("git clone https://host/team/open-recipes.git\n", "open-recipes/grpo.py"),
+        ("tar xf recipes.tgz\n", "recipes/grpo.py"),
+        ('cd "$RECIPES"\n', "examples/grpo.py"),
+    ],
+)
+def test_a_script_that_lies_elsewhere(launches: Launches, before: str, script: str) -> None:
+    run = f"{before}accelerate launch --config_file accelerate/zero3.yaml {script} --use_vllm true\n"
+    files = {"run.sh": run, "accelerate/zero3.yaml": ACCELERATE, "examples/other.py": SCRIPT}
+    assert "script" not in keys(launches(files, trl="0.24.0"))
+
+
+@pytest.mark.parametrize(
     ("used", "slipped"),
     [("$MODEL_PTAH", True), ("${MODEL_PTAH}", True), ("$MODEL_PATH", False), ("$CHECKPOINT", False)],
 )
@@ -66,3 +80,22 @@ def test_a_variable_that_nothing_sets(launches: Launches, used: str, slipped: bo
 def test_a_variable_that_its_caller_sets(launches: Launches) -> None:
     run = "MODEL_PATH=Qwen/Qwen2.5-7B\npython3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=$MODEL_PTAH\n"
     assert keys(launches({"run.sh": run}, {"MODEL_PTAH": "Qwen/Qwen3-8B"}, verl="0.7.0")) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "# NNODES=2 bash run.sh\nNODES=4\n{start}$NNODES\n",
+        ": ${{NNODES:?}}\nNODES=4\n{start}$NNODES\n",
+        "NODES=$(wc -l < hosts)\necho $NODES\n{start}$NNODES\n",
+        "source cluster.sh\nNODES=4\n{start}$NNODES\n",
+    ],
+)
+def test_a_variable_of_its_caller_that_looks_like_another(launches: Launches, script: str) -> None:
+    start = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm trainer.nnodes="
+    assert keys(launches({"run.sh": script.format(start=start)}, verl="0.7.0")) == []
+
+
+def test_a_name_of_a_script_is_no_variable(launches: Launches) -> None:
+    script = "from settings import *\nRATES = [1e-6]\nGRPOConfig(use_vllm=True, learning_rate=RATE)\n"
+    assert keys(launches({"train.py": f"from trl import GRPOConfig\n{script}"}, trl="0.24.0")) == []

@@ -441,6 +441,20 @@ def test_as_many_weights_as_reward_functions(launches: Launches, given: str, is_
 
 
 @pytest.mark.parametrize(
+    ("command", "is_refused"),
+    [
+        (GRPO + "think_format_reward --reward_weights 0.7 0.3", True),
+        (GRPO + "think_format_reward --reward_weights 0.7", False),
+        # A script of its own takes such a word apart.
+        ("accelerate launch my_grpo.py --use_vllm true --reward_funcs accuracy,format --reward_weights 0.7 0.3", False),
+    ],
+)
+def test_one_word_is_one_reward_function(launches: Launches, command: str, is_refused: bool) -> None:
+    found = refused(launches, f"{command}\n", **TRL)
+    assert ("--reward_weights" in [one.key for one in found]) is is_refused
+
+
+@pytest.mark.parametrize(
     ("rewards", "is_refused"), [("[*MORE, one]", False), ("functions()", False), ("[one, two, one]", True)]
 )
 def test_reward_functions_that_cannot_be_counted(launches: Launches, rewards: str, is_refused: bool) -> None:

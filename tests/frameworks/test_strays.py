@@ -54,3 +54,8 @@ def test_what_refers_to_a_key_that_is_not_there(launches: Launches, refers: str,
 def test_what_was_not_read_may_have_the_key(launches: Launches) -> None:
     files = {"run.sh": f"{LOCAL} $MORE\n", "c.yaml": AREAL + "tokenizer_path: ${actor.model_path}\n", "run.py": LOADS}
     assert owners(launches(files, areal="0.5.3")) == []
+
+
+def test_what_hydra_knows_of_its_job(launches: Launches) -> None:
+    run = "'hydra.run.dir=outputs/${hydra.job.name}' trainer.default_local_dir='${trainer.folder}'"
+    assert owners(launches({"run.sh": f"{PPO} {run}\n"}, verl="0.7.0")) == [("trainer.default_local_dir", "OmegaConf")]
