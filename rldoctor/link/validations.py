@@ -41,11 +41,17 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
     plan = case.plan
     if plan is None or plan.role == "server":
         return None
+
+    def is_of_given(found: Refusal) -> bool:
+        return any(one.field in found.reads for one in plan.given)
+
     for found in _by_class(record, plan, sources):
-        if found is not None and any(one.field in found.reads for one in plan.given):
+        if found is not None and is_of_given(found):
             return found.plain()
-    # Here every setting is known, so that what is left out can be what is refused.
-    return next((found.plain() for found in _by_call(record, plan, case, sources) if found is not None), None)
+    # Here every setting is known, so that what is left out can be what is refused: but of a configuration by itself,
+    # which the command line that starts it completes.
+    called = (one for one in _by_call(record, plan, case, sources) if one is not None)
+    return next((found.plain() for found in called if plan.entry or is_of_given(found)), None)
 
 
 def refused_by_engine(record: Framework, case: Case, sources: Sources) -> Refusal | None:

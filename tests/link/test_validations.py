@@ -349,3 +349,38 @@ def test_a_launch_in_a_checkout_is_judged_by_its_source(tmp_path: Path, samples:
         assert (found["name"], found["refusal"]["message"]) == ("openrlhf", "rloo needs three samples here")
     program.unlink()  # elsewhere there is no source to judge it by
     assert refused_in_checkout(replace(case, plan=plan)) is None
+
+
+VALIDATED = """\
+def validate_config(config):
+    if config.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu is None:
+        raise ValueError("no micro batch")
+    if config.data.train_batch_size < 1:
+        raise ValueError("no rows")
+"""
+PPO = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm\n"
+BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n    name: vllm\ndata:\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("run.sh", PPO, "no micro batch"),
+        # A configuration by itself is completed by the command line that starts it: only what it gives is refused.
+        ("mine.yaml", BASE + "  train_batch_size: 512\n", None),
+    ],
+)
+def test_what_a_configuration_leaves_to_its_command_line(
+    tmp_path: Path, name: str, text: str, message: str | None
+) -> None:
+    program = tmp_path / "verl" / "utils" / "config.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(VALIDATED)
+    launch = tmp_path / "examples" / name
+    launch.parent.mkdir()
+    launch.write_text(text)
+    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
+    (plan,) = plans(launch, case)
+    record = next(record for record in frameworks() if record.name == "verl")
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
+    assert (found and found["message"]) == message
