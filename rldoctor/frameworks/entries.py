@@ -15,6 +15,7 @@ from rldoctor.plan.model import Form, RefusedValue
 
 _UNSET = re.compile(r"([A-Za-z_]\w*) is not set in this file$")
 _GOES = re.compile(r"\b(?:cd|pushd)[ \t]")
+_EVALUATES = re.compile(r"\beval[ \t]")
 _SOURCED = re.compile(r"(?:^|[\s;&|])(?:source|\.)[ \t]+([^\s;&|]+)")
 _SETS = re.compile(r"^[ \t]*(?:export |readonly |local |declare )?([A-Za-z_]\w*)=", re.MULTILINE)
 
@@ -97,13 +98,15 @@ def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
 def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:
     """Values that are a variable which nothing sets, where its name is a slip of the pen in one that the script sets
     and never uses: the shell puts nothing in its place. One that the script speaks of otherwise (``# NNODES=2 bash
-    run.sh``) is its caller's, and a file of variables that is not at hand may set any."""
+    run.sh``) is its caller's, and what the shell evaluates, or a file of variables that is
+    not at hand, may set any."""
     for native in natives:
         found = _UNSET.match(native.value.why) if isinstance(native.value, Unresolved) else None
         if found is None or "$" not in native.value.raw:
             continue
         text = launch.files.source(Path(native.file)).text
-        if any(launch.files.find(name.strip("'\"")) is None for name in _SOURCED.findall(text)):
+        sourced = (launch.files.find(name.strip("'\"")) for name in _SOURCED.findall(text))
+        if None in sourced or _EVALUATES.search(text) is not None:
             continue
         if re.search(rf"(?<![\w${{]){found[1]}\b|\{{{found[1]}:?[-+=?]", text) is not None:
             continue

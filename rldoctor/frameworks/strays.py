@@ -62,7 +62,8 @@ def sweeps(launch: Launch) -> list[RefusedValue]:
     """The overrides whose value has a comma outside of quotes and brackets: several values, of which one run takes
     none (`Ambiguous value for argument`)."""
     arguments = launch.arguments(overrides=True)
-    if any(arguments.find(name) is not None for name in ("multirun", "m", "hydra.mode")):
+    asked = any(arguments.find(name) is not None for name in ("multirun", "m", "hydra.mode"))
+    if asked or any(tree.has("hydra.mode") for tree in launch.trees):
         return []
     return [
         native.as_refused(

@@ -88,6 +88,7 @@ def test_a_variable_that_its_caller_sets(launches: Launches) -> None:
         "# NNODES=2 bash run.sh\nNODES=4\n{start}$NNODES\n",
         ": ${{NNODES:?}}\nNODES=4\n{start}$NNODES\n",
         "NODES=$(wc -l < hosts)\necho $NODES\n{start}$NNODES\n",
+        'eval "$(cluster variables)"\nNODES=4\n{start}$NNODES\n',
         "source cluster.sh\nNODES=4\n{start}$NNODES\n",
     ],
 )

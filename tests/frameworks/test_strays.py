@@ -31,6 +31,12 @@ def test_a_sweep_that_nobody_asked_for(launches: Launches, override: str, refuse
     assert [owner for _, owner in found] == ["Hydra"] * refused
 
 
+def test_a_sweep_that_the_configuration_asks_for(launches: Launches) -> None:
+    config = "defaults:\n  - ppo_trainer\n  - _self_\nhydra:\n  mode: MULTIRUN\n"
+    run = f"{PPO} --config-path=conf --config-name=sweep data.max_prompt_length=512,1024\n"
+    assert owners(launches({"run.sh": run, "conf/sweep.yaml": config}, verl="0.7.0")) == []
+
+
 AREAL = "experiment_name: a\ntrial_name: b\nallocation_mode: vllm:d4+d4\nactor:\n  path: Qwen/Qwen3-8B\n"
 LOCAL = "python3 -m areal.launcher.local run.py --config c.yaml"
 LOADS = "from areal.api.cli_args import GRPOConfig, load_expr_config\nconfig = load_expr_config(args, GRPOConfig)\n"
