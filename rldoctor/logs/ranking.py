@@ -8,6 +8,7 @@ from dataclasses import replace
 from rldoctor.catalogue.check import Kind, Role
 from rldoctor.catalogue.precedence import Precedence
 from rldoctor.logs.model import LogEvent, LogRun
+from rldoctor.logs.services import is_signed
 from rldoctor.logs.slip import is_a_slip
 from rldoctor.model import Evidence, Finding, Severity
 from rldoctor.records import dataclass
@@ -46,7 +47,9 @@ def closeness(event: LogEvent) -> int:
         return ROOT
     if event.fatal:
         return FATAL
-    said = event.exception is None and event.level in (None, "ERROR", "CRITICAL")
+    # To whoever runs the job its end is mere information.
+    grave = event.level in (None, "ERROR", "CRITICAL") or is_signed(event.line)
+    said = event.exception is None and grave
     return SAID if said and not is_a_slip(root) else ASIDE
 
 

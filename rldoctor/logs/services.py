@@ -7,12 +7,13 @@ from rldoctor.expressions import expression
 __all__ = ["is_event", "is_signed", "unsigned"]
 
 # They sign their lines so, in the system's journal too. OpenPBS dates its daemons' lines (``;``) and what tracejob
-# collects of them (one letter for the daemon), HTCondor numbers a job's events.
+# collects of them (one letter for the daemon), HTCondor numbers a job's events; Nomad's client has parts.
 _HEAD = expression(
     r"\s*(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \S{1,80} )?"
     r"(?:slurm\w+(?:-\S{1,80})?|srun|salloc|sbatch|scancel|pbs\w*|condor\w*|sge\w*|qmaster|[sm]batchd|flux[\w-]{0,20}"
-    r"|broker\.err|pdsh@[\w.-]{1,80}|kube[\w-]{1,30}|nomad(?:\.\w{1,30})*|systemd(?:-\w{1,20})*|kernel|dockerd"
-    r"|containerd)(?:\[\d+\])?: "
+    r"|broker\.err|pdsh@[\w.-]{1,80}|kube[\w-]{1,30}|nomad(?:\.\w{1,30})*"
+    r"|client\.(?:alloc|driver)_\w{1,30}(?:\.\w{1,30})*|client(?=: (?:task|alloc) \")|systemd(?:-\w{1,20})*|kernel"
+    r"|dockerd|containerd)(?:\[\d+\])?: "
     r"|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?(?: {2}[A-Z] {2,}|(?:;[^;\n]{0,80}){4};)"
     r"|\d{3} \(\d+\.\d+\.\d+\) \d\S{4,9} [\d:.]{8,15} "
 )

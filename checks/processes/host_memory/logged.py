@@ -85,6 +85,18 @@ def killed_by_the_kernel(case: Case, event: LogEvent) -> Iterator[Finding]:
     yield check.finding(text, fixes=(LESS, MORE))
 
 
+# Nomad's client, to which the end of a task is mere information.
+check.signature(
+    "and error OOM Killed",
+    'Exit Message: \\"OOM Killed',
+    pattern=r"\btask(?:=| \")(?P<task>[\w.-]+).{0,200}\bOOM Killed\b",
+    when=cut_short,
+    says="the kernel killed the task {task}, as Nomad tells, because its memory was used up",
+    fixes=(LESS, MORE),
+    silent=True,
+    url="https://developer.hashicorp.com/nomad/docs/job-specification/resources",
+)
+
 # A service of the host that ends processes before the kernel has to: systemd-oomd, earlyoom.
 check.signature(
     "systemd-oomd[",

@@ -204,3 +204,22 @@ def test_a_container_does_not_tell_what_of_its_limit_is_in_use(tmp_path: Path) -
     (case,) = LaunchFile(tmp_path, PPO, {"verl": "0.7.0"}).cases()
     case = replace(case, host=host(memory_available=20 * GIB, memory_limit=64 * GIB), node=Node(host="n", time=0.0))
     assert judge_one(check, case).findings == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '2019/04/08 06:03:16.608873 [INFO] client: task "grpo" for alloc "c5d0e905-946b" failed: Wait returned exit '
+        "code 137, signal 0, and error OOM Killed",
+        "2026-10-06T14:00:57.110Z [INFO]  client.alloc_runner.task_runner: Task event: alloc_id=73b69aa3 task=grpo "
+        'type=Terminated msg="Exit Code: 137, Exit Message: \\"OOM Killed\\"" failed=false',
+    ],
+)
+def test_a_task_of_nomad_to_which_its_end_is_mere_information(line: str) -> None:
+    begun = HEALTHY.split("{'train_runtime'")[0]
+    assert finding(check, f"{begun}{line}\n").message.startswith("the kernel killed the task grpo, as Nomad tells")
+    result = triage_text(f"{begun}{line}\n")
+    assert result.incident is not None and result.incident.kind == "crashed"
+    assert findings(check, f"{begun}{line}\n{HEALTHY}") == []
+    other = line.replace("OOM Killed", "none")
+    assert findings(check, f"{begun}{other}\n") == []

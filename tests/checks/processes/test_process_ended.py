@@ -901,3 +901,55 @@ def test_what_is_taken_down_behind_the_last_step_ended_nothing(end: str) -> None
 )
 def test_what_is_recorded_of_a_job_that_ended_well_or_began_after_all(text: str) -> None:
     assert findings(check, f"{text}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "how"),
+    [
+        ("JobStatus == 2 && (time() - EnteredCurrentStatus) > 172800", "at its time limit, by a policy (Remove)"),
+        ("(RemoteWallClockTime - CumulativeSuspensionTime) > 86400", "at its time limit, by a policy (Remove)"),
+        ("MemoryUsage > RequestMemory", "at its memory limit, by a policy (Remove)"),
+        ("DiskUsage > 1000000", "at its disk limit, by a policy (Remove)"),
+        ("NumJobStarts > 5", "by a policy (Remove)"),
+        # How long it was held is no limit of its time; of two conditions nobody says which held.
+        ("JobStatus == 5 && (time() - EnteredCurrentStatus) > 600", "by a policy (Remove)"),
+        (
+            "((time() - QDate) > 7200) || (JobStatus == 5 && (time() - EnteredCurrentStatus) > 600)",
+            "by a policy (Remove)",
+        ),
+    ],
+)
+def test_a_policy_of_htcondor_says_of_which_limit(expression: str, how: str) -> None:
+    removed = f"\tThe job attribute PeriodicRemove expression '{expression}' evaluated to TRUE\n"
+    assert finding(check, STEPS + removed).message == f"HTCondor ended the job {how}: {expression}"
+    assert findings(check, STEPS + removed.replace("TRUE", "UNDEFINED")) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "how"),
+    [
+        (
+            "FailureReason: InternalServerError: We encountered an internal error. Please try again.",
+            "SageMaker failed by",
+        ),
+        (
+            "sagemaker.exceptions.UnexpectedStatusException: Error for Training job rl: Failed. Reason: "
+            "InternalServerError: We encountered an internal error.  Please try again.. Check troubleshooting guide",
+            "SageMaker failed by itself",
+        ),
+        ("FailureReason: AlgorithmError: ExecuteUserScriptError:\nExitCode 1", "the job's own program failed"),
+    ],
+)
+def test_why_sagemaker_says_that_a_job_failed(told: str, how: str) -> None:
+    assert finding(check, f"{STEPS}{told}\n").message.startswith(how)
+    assert findings(check, f"{told}\n{HEALTHY}") == []
+
+
+def test_an_internal_error_of_a_store_is_not_sagemakers() -> None:
+    said = "An error occurred (InternalError) when calling the PutObject operation: We encountered an internal error."
+    assert findings(check, f"{STEPS}{said}\n") == []
+
+
+def test_what_failed_in_the_log_goes_before_what_sagemaker_says_of_it() -> None:
+    told = "FailureReason: AlgorithmError: ExecuteUserScriptError: ExitCode 1\n"
+    assert [one.code for one in triage_text(STEPS + OUT_OF_MEMORY + told).findings] == ["RLD206"]

@@ -13,6 +13,8 @@ from .. import check
 from ..fixes import RESUME
 
 _SAGEMAKER = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html"
+_DESCRIBE = "aws sagemaker describe-training-job --training-job-name JOB"
+_LOGS = "aws logs tail /aws/sagemaker/TrainingJobs --log-stream-name-prefix JOB"
 _ended = partial(check.signature, when=nothing_failed_before, silent=True)
 
 _ended(
@@ -30,6 +32,25 @@ check.signature(
     pattern=r"(?P<limit>MaxRuntime|MaxWaitTime)Exceeded",
     says="SageMaker ended the job at its time limit ({limit}InSeconds): nothing in the run is at fault",
     fixes=(RESUME, Fix(title="or ask for more time ({limit}InSeconds; max_run, max_wait in the SDK)")),
+    silent=True,
+    url=_SAGEMAKER,
+)
+check.signature(
+    "InternalServerError: We encountered an internal error",
+    when=unfinished,
+    says="SageMaker failed by itself, or a machine of it did (InternalServerError): nothing in the run is at fault",
+    fixes=(RESUME, Fix(title="where it comes again, ask AWS what failed", commands=(_DESCRIBE,))),
+    silent=True,
+    url=_SAGEMAKER,
+)
+# Its name for a script that ended with an exit code.
+check.signature(
+    "AlgorithmError: ",
+    pattern=r"\b(?:Failure)?Reason[\"']?: [\"']?AlgorithmError: (?P<why>[^\n\"]{3,160})",
+    when=lambda case, event: unfinished(case, event) and nothing_failed_before(case, event),
+    says="the job's own program failed, as SageMaker tells, and the cause is not in this log: {why}",
+    fixes=(Fix(title="read what the program wrote", commands=(_LOGS,)),),
+    role=Role.CASCADE,
     silent=True,
     url=_SAGEMAKER,
 )

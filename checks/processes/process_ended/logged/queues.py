@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import partial
 
-from rldoctor.api import Fix
+from rldoctor.api import Case, Fix, LogEvent
 
 from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from .. import check
@@ -188,6 +190,33 @@ check.signature(
     general=True,
     url=_CONDOR,
 )
+# What an expression of attributes of a job is about. How long it has been held or idle is no limit of its time.
+_LIMITS = (
+    (
+        "time",
+        re.compile(
+            r"(?!.*\bJobStatus\s*={2,3}\s*[157]\b).*?\b(?:EnteredCurrentStatus|\w*WallClock\w*|\w*StartDate|\w*StartTime"
+            r"|\w*Duration|QDate)\b"
+        ),
+    ),
+    ("memory", re.compile(r".*?\b(?:MemoryUsage|ResidentSetSize\w*|ImageSize\w*|RequestMemory)\b")),
+    ("disk", re.compile(r".*?\b(?:DiskUsage\w*|RequestDisk)\b")),
+)
+_EXPRESSION = re.compile(r"expression '([^'\n]{1,600})'")
+
+
+def _of_policy(case: Case, event: LogEvent) -> bool | Mapping[str, str]:
+    if not cut_short(case, event):
+        return False
+    said = _EXPRESSION.search(event.line)
+    # Of several conditions any may have held.
+    kinds = {
+        next((kind for kind, form in _LIMITS if form.match(part)), "")
+        for part in (said[1].split("||") if said is not None else ())
+    }
+    return {"limit": kinds.pop()} if len(kinds) == 1 and "" not in kinds else True
+
+
 # A policy of the job or of the pool: condor_utils/user_job_policy.cpp.
 _ended(
     *(f"attribute {policy} expression '" for policy in ("PeriodicRemove", "PeriodicHold", "OnExitHold")),
@@ -197,7 +226,8 @@ _ended(
     ),
     pattern=r"(?i:(?:periodic|on_?exit)_?)(?P<how>(?i:remove|hold))\w* expression '(?P<what>[^'\n]{1,200})' evaluated "
     r"to TRUE",
-    says="HTCondor ended the job by a policy ({how}): {what}",
+    when=_of_policy,
+    says="HTCondor ended the job[[ at its {limit} limit,]] by a policy ({how}): {what}",
     fixes=(RESUME, _HISTORY),
     url=_CONDOR,
 )
