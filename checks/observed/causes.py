@@ -213,7 +213,10 @@ _CAUSES: tuple[tuple[Why, tuple[str, ...]], ...] = (
             r"connection (?:to \S+ )?(?:closed by (?:the )?(?:remote|peer)|reset|lost)",
             *(r"lost (?:\w+ )?of its", r"system (?:is going down|will|is \w+ing down)"),
             *("(?:disconnected|lost|gone) from (?:the )?(?:master|server|controller|cluster)", "went not ready"),
-            *(r"agent (?:\S+-\S+ (?:disconnected|lost)|closed with|died)", rf"missing from (?:\w+ )?{MACHINES}"),
+            *(
+                r"agent (?:\S+-\S+ (?:disconnected|lost)|(?:running it )?(?:was|is) lost|closed with|died)",
+                rf"missing from (?:\w+ )?{MACHINES}",
+            ),
             "stopped (?:answering|sending|responding)",
         ),
     ),

@@ -200,7 +200,9 @@ def _went_on(failure: Failure) -> bool:
     raw = failure.raw
     # What an actor tells of its child is not of the run.
     besides = isinstance(raw, RawDeath) and (raw.any_child or (raw.launcher and failure.exception.origin.actor))
-    if besides and _steps_behind(failure) >= SEVERAL:
+    # Nor is an actor the run, that came to its end without it.
+    ended_well = failure.exception.origin.actor and failure.number < failure.slice.record.last_word
+    if (besides or (isinstance(raw, RawDeath) and ended_well)) and _steps_behind(failure) >= SEVERAL:
         return True
     if isinstance(raw, RawException):
         if _of_a_prompt(failure):

@@ -953,3 +953,27 @@ def test_an_internal_error_of_a_store_is_not_sagemakers() -> None:
 def test_what_failed_in_the_log_goes_before_what_sagemaker_says_of_it() -> None:
     told = "FailureReason: AlgorithmError: ExecuteUserScriptError: ExitCode 1\n"
     assert [one.code for one in triage_text(STEPS + OUT_OF_MEMORY + told).findings] == ["RLD206"]
+
+
+@pytest.mark.parametrize("where", [": ip=192.0.2.9, id=abc3bfd3", ""])
+def test_a_raylet_that_ended_without_being_asked_to(where: str) -> None:
+    told = (
+        f"Raylet is terminated{where}. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user\n"
+    )
+    text = f"{STEPS}2026-02-24 04:30:19,237\tWARNING worker.py:1851 -- {told}"
+    assert finding(check, text).message.startswith("Ray's own process on a node (the raylet) ended without being asked")
+    assert finding(check, text + DIED).message.startswith("Ray's own process on a node")
+    incident = triage_text(text).incident
+    assert incident is not None and incident.node == ("192.0.2.9" if where else None)
+    assert findings(check, f"{text}{HEALTHY}") == []
+
+
+def test_an_actor_that_crashed_in_a_run_that_came_to_its_end() -> None:
+    crashed = "(RewardActor pid=7) *** SIGSEGV received at time=1711500431 ***\n"
+    assert triage_text(f"{STEPS}{crashed}{HEALTHY}").findings == ()
+    assert triage_text(f"{STEPS}{crashed}{STEPS}").findings != ()
+
+
+def test_an_agent_of_a_ci_that_is_lost() -> None:
+    told = "This job was terminated because the agent running it was lost.\n"
+    assert finding(check, STEPS + told).message.startswith("a machine of the job failed")

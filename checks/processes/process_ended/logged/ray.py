@@ -12,6 +12,13 @@ from .. import check
 from ..fixes import LESS_TO_COPY, RESUME, RUNTIME_ENV
 
 _RAYLET = "raylet"
+_RAYLET_ENDED = (
+    Fix(
+        title="read on that node what the raylet wrote last",
+        commands=("tail -50 /tmp/ray/session_latest/logs/raylet.out /tmp/ray/session_latest/logs/raylet.err",),
+    ),
+    Fix(title="see whether the kernel killed it there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
+)
 _ADDRESS = re.compile(r"(?:\bWorker IP address|\band address|\band ip|^\s*ip): (?P<address>[\d.]*\d)", re.MULTILINE)
 
 
@@ -60,6 +67,17 @@ for nearer in (True, False):
         general=not nearer,
         url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
     )
+# dashboard/agent.py: its agent sees a raylet go, whose log it shows.
+check.signature(
+    "Raylet is terminated",
+    pattern=r"Raylet is terminated(?:: ip=(?P<node>[\w.:-]+\w), id=\w+)?\. Termination is unexpected",
+    when=unfinished,
+    says="Ray's own process on a node (the raylet) ended without being asked to, and all that ran there[[: {node}]]",
+    fixes=_RAYLET_ENDED,
+    role=Role.CASCADE,
+    silent=True,
+    url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
+)
 check.signature(
     "has mistakenly been marked as dead by the GCS",
     when=unfinished,
@@ -153,13 +171,7 @@ check.signature(
 check.signature(
     "The task's local raylet died",
     says="Ray's own process on the node (the raylet) ended, and with it what ran there; why is not in this log",
-    fixes=(
-        Fix(
-            title="read on that node what the raylet wrote last",
-            commands=("tail -50 /tmp/ray/session_latest/logs/raylet.out /tmp/ray/session_latest/logs/raylet.err",),
-        ),
-        Fix(title="see whether the kernel killed it there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
-    ),
+    fixes=_RAYLET_ENDED,
     role=Role.CASCADE,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
