@@ -15,7 +15,8 @@ Why it hurts
 How sure it is
     A time-out is a consequence: whatever failed earlier on any rank goes before it. A size or kind that differs is the
     fault itself. Stacks show where each rank was in every sample. A run is held against its own pace, which is how
-    often its log repeats itself. Within that pace, and where the missing rank moves, nothing is said; where it
+    often its log repeats itself. Within that pace, and where the missing rank moves, nothing is said; after
+    ten minutes and three times the pace a rank that moves is a note, for a loop that asks in vain moves, too. Where it
     computes, or has been quiet for little longer, it is a warning; beyond that an error. Where nothing tells the pace
     there is no judgement. Certain are ranks that flight recorders show waiting for each other in a ring, and a rank
     that has no process on its host.
@@ -49,6 +50,7 @@ from ..observed.waiting import (
     explained_elsewhere,
     gravity,
     in_pace,
+    in_vain,
     missing_text,
     watched,
 )
@@ -83,15 +85,16 @@ def rank_not_there(case: Case) -> Iterator[Finding | Reach]:
     """Ranks that stand in a collective, and those of their world that do not."""
     run = watched(case)
     for group in run.missing_peers:
-        if group.moving or explained_elsewhere(run, group):
+        loops = group.moving and run.pace.overdue and not group.served and not run.behind
+        if (group.moving and not loops) or explained_elsewhere(run, group):
             yield Reach(f"{missing_text(group)}, and moves" if group.moving else missing_text(group))
             continue
-        severity = _gravity(run, group)
+        severity = Severity.NOTE if loops else _gravity(run, group)
         if severity is None:
             yield Reach(f"{missing_text(group)}: {in_pace(run)}")
             continue
         yield check.finding(
-            missing_text(group, run),
+            missing_text(group, run) + (f"; it moves, yet {in_vain(run)}" if loops else ""),
             severity=severity,
             grade=Grade.OBSERVED,
             evidence=evidence(run, (*group.missing, *group.waiting)),

@@ -65,6 +65,11 @@ def in_pace(run: StalledRun) -> str:
     )
 
 
+def in_vain(run: StalledRun) -> str:
+    """Why a run that moves may still be one that never comes to an end."""
+    return f"{in_pace(run)}: a loop that asks or looks again and again, or a very long evaluation"
+
+
 def explained_elsewhere(run: StalledRun, group: MissingPeers) -> bool:
     """Whether another code says why the missing ranks do not come: stopped, saving, or at the weight sync."""
     held = {seen.pid for seen in run.stopped}

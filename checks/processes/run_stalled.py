@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rldoctor.api import Case, Check, Evidence, Finding, Fix, Grade, Kind, NotChecked, Reach, Role, Severity
-from rldoctor.api.hang import ranks_named, stalled_run
+from rldoctor.api.hang import STOPPED, ranks_named, stalled_run
 
 from ..observed import least_answers
 from ..observed.rollout import describe, records, scenario_runs
@@ -53,9 +53,8 @@ def stopped(case: Case) -> Iterator[Finding | Reach]:
     """Processes that the kernel does not run: stopped by a signal, held by a debugger, or in a dead file system."""
     run = stalled_run(case)
     for seen in run.stopped:
-        held = "is stopped by a signal" if seen.state == "T" else "is held by a debugger"
         yield check.finding(
-            f"{_name(seen)} {held}: whoever waits for it waits for ever",
+            f"{_name(seen)} {STOPPED[seen.state]}: whoever waits for it waits for ever",
             grade=Grade.OBSERVED,
             evidence=(
                 Evidence(text=f"state {seen.state} in every sample: {seen.command[:200]}", source=f"/proc/{seen.pid}"),

@@ -8,6 +8,7 @@ from rldoctor.case import Case
 from rldoctor.catalogue.check import NotChecked
 from rldoctor.hang import stalled_run
 from rldoctor.hang.names import numbered, ranks_named
+from rldoctor.hang.process_state import STOPPED
 
 if TYPE_CHECKING:  # types alone: no start-up pays for what one command needs
     from rldoctor.hang.compare import Behind as Behind
@@ -33,6 +34,7 @@ def live_cluster(case: Case) -> RayCluster:
 
 
 __all__ = [
+    "STOPPED",
     "live_cluster",
     "numbered",
     "ranks_named",

@@ -6,6 +6,7 @@ read these."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -84,6 +85,21 @@ class Kernel:
         ends = (self._end(pid, call, number) for number in _descriptors(pid, call, arguments))
         found = sorted((one for one in ends if one is not None), key=lambda one: not one.holders)
         return replace(found[0], limit=_limit(call, arguments)) if found else None
+
+    def polled_lock(self, pid: int) -> Blocked | None:
+        """The lock that a process asks for again and again, without ever waiting in the kernel: the only lock file that
+        any other process of the table holds. None where there is none, or several to choose from."""
+        held: dict[str, set[int]] = {}
+        for row in map(str.split, text_of(PROC / "locks").splitlines()):
+            if len(row) > 5 and row[1] != "->" and row[4].isdecimal() and int(row[4]) in self._table:
+                path = _file_of(int(row[4]), row[5])
+                if path.endswith(".lock"):
+                    held.setdefault(path, set()).add(int(row[4]))
+        held = {path: pids - {pid} for path, pids in held.items() if pids - {pid}}
+        if len(held) != 1:
+            return None
+        ((path, pids),) = held.items()
+        return Blocked("poll", "lock", path, self._named(pids))
 
     def reader(self, pipe: str) -> Process | None:
         """The process that reads from a pipe (``pipe:[131]``), the only one that does."""
@@ -225,6 +241,16 @@ def _descriptors(pid: int, call: str, arguments: list[int]) -> list[int]:
         asked = [int(number) for number in re.findall(r"^tfd:\s+(\d+)", watched, re.MULTILINE)]
         return asked if len(asked) <= _MOST_POLLED else []
     return []
+
+
+def _file_of(pid: int, identity: str) -> str:
+    """The path of an open file that ``/proc/locks`` names as ``MAJOR:MINOR:INODE``, empty where it cannot be told."""
+    inode = identity.rpartition(":")[2]
+    for number in _numbers(PROC / str(pid) / "fd"):
+        with contextlib.suppress(OSError):
+            if str((PROC / str(pid) / "fd" / str(number)).stat().st_ino) == inode:
+                return link_of(PROC / str(pid) / "fd" / str(number)) or ""
+    return ""
 
 
 def _memory(pid: int, address: int, size: int) -> bytes:

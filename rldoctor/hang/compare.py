@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from rldoctor.hang.graph import worker_of
 from rldoctor.hang.model import Collective, FlightRecord, Hang, RayActor, RayBundles, RayCluster, RayDemand, Seen
 from rldoctor.hang.names import by_number
-from rldoctor.hang.process_state import IDLE, ProcessState, process_states
+from rldoctor.hang.process_state import IDLE, STOPPED, ProcessState, process_states
 from rldoctor.hang.rendezvous import world
 from rldoctor.hang.waits import MEETS
 from rldoctor.records import dataclass
@@ -37,6 +37,11 @@ class MissingPeers:
         """Whether any of those who are missing did something else in another sample, or another process works for
         it."""
         return bool(self.working) or any(one.moving for one in self.missing)
+
+    @property
+    def served(self) -> bool:
+        """Whether any of those who are missing gets what it waits for: bytes, or another process' work."""
+        return bool(self.working) or any(one.transfers for one in self.missing)
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def still(hang: Hang) -> list[ProcessState]:
 
 def stopped(hang: Hang) -> list[Seen]:
     """Processes that a signal or a debugger stopped, Ray's own and helpers included."""
-    return [seen for seen in hang.processes if seen.state in ("T", "t")]
+    return [seen for seen in hang.processes if seen.state in STOPPED]
 
 
 def dead(hang: Hang) -> list[Seen]:

@@ -36,15 +36,18 @@ class Unequal:
 
 def worker_of(hang: Hang, state: ProcessState, peers: Sequence[ProcessState]) -> ProcessState | None:
     """The process that works for one that waits, so that the wait will end: an engine, a server or an actor that is
-    asked, or what it started. None where all of them stand, too."""
+    asked, what it started, or who holds the file lock. None where all of them stand, too."""
     if state.wait is None:
         return None
+    blocked = state.thread.blocked if state.thread is not None else None
+    holders = {one.pid for one in blocked.holders} if blocked is not None and blocked.on == "lock" else set()
     besides = {one.seen.pid for one in peers}
     others = [_state(seen) for seen in hang.processes if seen.pid not in besides and seen.state not in ("Z", "X")]
     if state.wait.kind in _ASKS:
         asked = [one for one in others if one.kind in _SERVE]
     else:
-        asked = [one for one in others if (one.seen.host, one.seen.parent) == (state.seen.host, state.seen.pid)]
+        here = [one for one in others if one.seen.host == state.seen.host]
+        asked = [one for one in here if one.seen.parent == state.seen.pid or one.seen.pid in holders]
     return next((one for one in asked if one.moving or one.busy), None)
 
 
@@ -68,7 +71,7 @@ def chain(hang: Hang, state: ProcessState) -> list[str]:
             visited.add(child.seen.pid)
             at = child
             continue
-        holder = next((one for one in blocked.holders if one.pid not in visited), None)
+        holder = min(blocked.holders, key=lambda one: one.pid in visited, default=None)
         seen = by_pid.get((at.seen.host, holder.pid)) if holder is not None else None
         then = _state(seen) if seen is not None else None
         who = then.label if then is not None else f"{holder.name} (pid {holder.pid})" if holder is not None else ""
@@ -76,7 +79,7 @@ def chain(hang: Hang, state: ProcessState) -> list[str]:
         # A record that a newer release collected may name a kind of its own.
         said.append(_ON.get(blocked.on, "it waits for {what}").format(what=blocked.what, who=who or "nobody here")
                     + (f", which {then.where}" if then is not None and known else ""))  # fmt: skip
-        if then is None:
+        if then is None or then.seen.pid in visited or then.stopped:
             break
         visited.add(then.seen.pid)
         at = then

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rldoctor.hang.compare import missing_peers, still, stopped
+from rldoctor.hang.compare import missing_peers, still, stopped, together
 from rldoctor.hang.model import Hang
-from rldoctor.hang.process_state import ProcessState, process_states
+from rldoctor.hang.process_state import ProcessState, process_states, telling
 from rldoctor.logs.reveals import framework_of
 from rldoctor.model import Finding, Incident, Severity
 
@@ -30,9 +30,18 @@ def incident_of(hang: Hang, findings: Sequence[Finding]) -> Incident:
 
 def _odd_one(hang: Hang) -> ProcessState | None:
     """The first that the others wait for, else a stopped one, else the first that stands in the user's own code."""
-    held = {seen.pid for seen in stopped(hang)}
-    everyone = process_states(hang)
     missing = [one for group in missing_peers(hang) for one in group.missing if not one.moving]
-    candidates = [one for one in everyone if one.seen.pid in held] + missing
+    # What a rank started may be stopped, too, a worker of its data loader.
+    candidates = [ProcessState(seen, telling(seen.threads)) for seen in stopped(hang)] + missing
+    candidates += [one for peers in together(hang) for one in _fewest(peers)]
     candidates += [one for one in still(hang) if one.wait is None and one.own is not None] + still(hang)
     return next(iter(candidates), None)
+
+
+def _fewest(peers: Sequence[ProcessState]) -> list[ProcessState]:
+    """Of peers that stand in several calls those in the one with the fewest, where it is one."""
+    calls: dict[str, list[ProcessState]] = {}
+    for one in peers:
+        calls.setdefault(one.where, []).append(one)
+    first, *others = sorted(calls.values(), key=len)
+    return first if others and len(first) < len(others[0]) else []

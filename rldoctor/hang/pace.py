@@ -49,6 +49,12 @@ class Pace:
         """Whether it has stood for so long that no slow step explains it."""
         return self.quiet is not None and self.quiet > max(60.0, 3 * (self.limit or LONGEST))
 
+    @property
+    def overdue(self) -> bool:
+        """Whether it has been quiet for so long, against a pace that is known, that a rank which moves may do so in a
+        loop without end."""
+        return self.limit is not None and self.long_since and self.quiet is not None and self.quiet > LONGEST
+
 
 def pace(hang: Hang) -> Pace:
     """The pace of the run as the logs of its processes have it."""

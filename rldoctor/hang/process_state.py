@@ -27,6 +27,8 @@ _MUCH = 1 << 16
 _STEPS = 1 << 10
 # What serves a run and does not itself run it.
 _SERVES = ("launcher", "helper", "ray service", "ray idle")
+# By the kernel's letter for the state: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+STOPPED = {"T": "is stopped by a signal", "t": "is held by a debugger"}
 # vLLM names its processes only where setproctitle is installed; their frames always tell.
 _BY_FRAME = (
     ("engine", "vllm/v1/engine/core.py", "run_engine_core"),
@@ -87,6 +89,11 @@ class ProcessState:
         return self.wait is None and (self.cpu or 0.0) > IDLE
 
     @property
+    def stopped(self) -> str:
+        """What keeps the kernel from running it: a signal or a debugger; empty where nothing does."""
+        return STOPPED.get(self.seen.state, "")
+
+    @property
     def stage(self) -> str | None:
         return stage_of(self.frames)
 
@@ -131,6 +138,8 @@ class ProcessState:
             kernel = self.thread.wait if self.thread is not None else None
             return f"sleeps in the kernel's {kernel} (no stack)" if kernel else "shows no stack"
         at = f"at {Path(place.file).name}:{place.line} in {bare(place)}"
+        if self.stopped:
+            return f"{self.stopped} {at}"
         doing = f"{self.wait.words} {at}" if self.wait is not None else f"is {at}"
         if self.thread is None or self.thread.main or not any(_is_over(one.frames) for one in self.seen.threads):
             return doing

@@ -15,6 +15,7 @@ from rldoctor.hang import stacks
 from rldoctor.hang.model import Thread
 from rldoctor.hang.runs import Member, Run
 from rldoctor.hang.stacks import Stack, UnreadableError
+from rldoctor.hang.waits import wait_of
 from rldoctor.logs.model import Frame
 from rldoctor.records import dataclass
 
@@ -172,10 +173,16 @@ def _ask(kernel: Kernel, watched: Sequence[Watched]) -> None:
     """What the threads that run Python wait on, after the last sample."""
     for one in watched:
         pid = one.member.process.pid
-        threads = [s.thread for s in one.samples[-1]] if one.samples else [pid] if one.member.python else []
-        for thread in threads if not one.ended else ():
-            if thread is not None and (blocked := kernel.blocked(pid, thread)) is not None:
-                one.blocked[thread] = blocked
+        if one.ended or not one.member.python:
+            continue
+        for stack in one.samples[-1] if one.samples else (Stack(pid, "", True, ()),):
+            if stack.thread is None:
+                continue
+            wait = wait_of(stack.frames)
+            polls = wait is not None and wait.kind == "file lock"
+            blocked = kernel.polled_lock(pid) if polls else kernel.blocked(pid, stack.thread)
+            if blocked is not None:
+                one.blocked[stack.thread] = blocked
 
 
 def _stacks(py_spy: str, watched: Watched) -> tuple[Stack, ...] | UnreadableError:

@@ -34,6 +34,8 @@ _ROWS = (
         r"-packages/(?:urllib3|requests|httpx|httpcore|aiohttp|openai)/|/http/client\.py$|/grpc/_channel\.py$",
         r".*",
     ),
+    # Both ask again and again, which is no progress.
+    ("file lock", r"-packages/filelock/\w+\.py$|torch/utils/file_baton\.py$", r"acquire|wait"),
     ("data", r"torch/utils/data/dataloader\.py$", r"_try_get_data|_get_data|_next_data"),
     (
         "processes",
@@ -60,7 +62,7 @@ _COMMUNICATION = re.compile(
 )
 # What lies inside a wait: how it is done. Anything else there is work.
 _MEANS = re.compile(
-    r"-packages/(?:anyio|certifi|h11|httpcore|ray|sniffio|uvloop|zmq)/|torch/(?:multiprocessing|utils/data)/"
+    r"-packages/(?:anyio|certifi|filelock|h11|httpcore|ray|sniffio|uvloop|zmq)/|torch/(?:multiprocessing|utils/data)/"
     r"|vllm/envs\.py$"
 )
 _WRAPPER = re.compile(r"^(?:wrapper|decorate_context|__call__|log_wrapper|span_wrapper)$")
@@ -82,6 +84,7 @@ WORDS = {
     "engine": "waits for the engine's answer",
     "ray": "waits for Ray",
     "server": "waits for a server's answer",
+    "file lock": "waits for a file lock",
     "data": "waits for the data loader",
     "processes": "waits for another process",
     "device": "waits for the device",

@@ -59,5 +59,7 @@ def test_a_server_that_writes_says_nothing_of_the_training() -> None:
 def test_what_is_known() -> None:
     assert pace(hang(seen(1, REWARD, log=IN_PACE))).known and not pace(hang(seen(1, REWARD, log=IN_PACE))).stands
     assert not Pace().known and not Pace(quiet=90.0).known
-    assert Pace(quiet=LONGEST + 1).stands
+    assert Pace(quiet=LONGEST + 1).stands and not Pace(quiet=10 * LONGEST).overdue
+    assert Pace(quiet=LONGEST + 1, limit=60.0).overdue and not Pace(quiet=LONGEST + 1, limit=300.0).overdue
+    assert not Pace(quiet=500.0, limit=10.0).overdue
     assert Pace(quiet=70.0, limit=20.0).long_since and not Pace(quiet=50.0, limit=20.0).long_since

@@ -9,6 +9,7 @@ import pytest
 
 from rldoctor.api import Finding, Outcome, Severity
 from rldoctor.facts.blocked import Blocked, Holder
+from rldoctor.hang.incident import incident_of
 from rldoctor.hang.model import (
     Collective,
     FlightRecord,
@@ -35,6 +36,7 @@ from tests.hang.records import (
     MAIN,
     REWARD,
     SAVE,
+    STANDS,
     findings,
     hang,
     judged,
@@ -137,8 +139,18 @@ class TestRanks:
 
     def test_a_rank_that_moves_is_no_stall(self) -> None:
         elsewhere = (MAIN, Frame("/srv/reward.py", 9, "parse"))
-        assert verdict(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere)) == {}
-        assert "and moves" in str(judged("RLD321", hang(rank(0, ALL_REDUCE), rank(1, REWARD, elsewhere))).reason)
+        for log in (replace(STANDS, quiet=500.0), replace(STANDS, limit=400.0), replace(STANDS, limit=None)):
+            both = rank(0, ALL_REDUCE, log=log), rank(1, REWARD, elsewhere, log=log)
+            assert verdict(*both) == {}
+            assert "and moves" in str(judged("RLD321", hang(*both)).reason)
+
+    def test_a_rank_that_moves_far_beyond_its_pace_may_ask_in_vain(self) -> None:
+        retries = (MAIN, Frame("/srv/reward.py", 9, "compute_score", "time.sleep(1)"))
+        (finding,) = verdict(rank(0, ALL_REDUCE), rank(1, REWARD, retries))["RLD321"]
+        assert finding.severity is Severity.NOTE
+        assert "rank 1 is not there: it is at reward.py:5 in compute_score; it moves, yet its log" in finding.message
+        steps = replace(seen(9, ENGINE_IDLE, REWARD, role="engine", cpu=0.9))
+        assert verdict(rank(0, ALL_REDUCE), rank(1, GENERATE, REWARD), steps) == {}
 
     def test_a_run_in_which_every_rank_moves_is_no_stall(self) -> None:
         assert verdict(rank(0, ALL_REDUCE, REWARD), rank(1, REWARD, ALL_REDUCE)) == {}
@@ -161,6 +173,11 @@ class TestRanks:
             "all_reduce at train.py:12, rank 1 in broadcast at train.py:20"
         )
         assert finding.severity is Severity.ERROR
+
+    def test_the_incident_is_the_rank_that_is_alone_in_its_call(self) -> None:
+        for calls, first in (((ALL_REDUCE, ALL_REDUCE, BROADCAST), "2"), ((ALL_REDUCE, BROADCAST), "0")):
+            record = hang(*(rank(number, call, size=len(calls)) for number, call in enumerate(calls)))
+            assert incident_of(record, findings("RLD321", record)).first_rank == first
 
     def test_two_groups_in_opposite_order_by_the_lines_of_the_calls(self) -> None:
         def call(group: str, line: int) -> tuple[Frame, ...]:
@@ -210,6 +227,46 @@ class TestRanks:
             "it waits for the data loader at train.py:40 in <module>; it reads a pipe that train.py (pid 200) writes "
             "to, which is at data.py:7 in __getitem__"
         )
+
+    def test_a_worker_that_is_stopped_ends_the_chain(self) -> None:
+        loads = (MAIN, Frame("/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py", 1, "_try_get_data"))
+        waits = rank(1, loads)
+        on = Blocked("poll", "pipe", holders=(Holder(200, "python"),))
+        waits = replace(waits, threads=(replace(waits.threads[0], blocked=on),))
+        worker = replace(seen(200, REWARD, role="helper", state="T"), parent=101)
+        back = replace(worker.threads[0], blocked=Blocked("read", "pipe", holders=(Holder(101, "python"),)))
+        record = hang(rank(0, ALL_REDUCE), waits, replace(worker, threads=(back,)))
+        (finding,) = findings("RLD321", record)
+        assert finding.message.endswith("writes to, which is stopped by a signal at reward.py:5 in compute_score")
+        exception = incident_of(record, (finding,)).exception
+        assert exception == "train.py (pid 200) is stopped by a signal at reward.py:5 in compute_score"
+
+    def test_two_that_read_from_each_other(self) -> None:
+        one, other = rank(1, REWARD), replace(seen(200, REWARD, role="helper"), parent=101)
+        pair = [
+            replace(a, threads=(replace(a.threads[0], blocked=Blocked("read", "pipe", holders=(Holder(b.pid, "p"),))),))
+            for a, b in ((one, other), (other, one))
+        ]
+        (finding,) = verdict(rank(0, ALL_REDUCE), *pair)["RLD321"]
+        assert finding.message.endswith(
+            "it reads a pipe that train.py (pid 200) writes to, which is at reward.py:5 in compute_score; it reads a "
+            "pipe that rank 1 (pid 101) writes to, which is at reward.py:5 in compute_score"
+        )
+
+    @pytest.mark.parametrize(("works", "stands"), [(False, True), (True, False)])
+    def test_a_file_lock_is_followed_to_who_holds_it(self, works: bool, stands: bool) -> None:
+        asks = (*REWARD, Frame("/env/lib/python3.11/site-packages/filelock/_api.py", 1, "BaseFileLock.acquire"))
+        waits = rank(1, asks)
+        on = Blocked("poll", "lock", "/srv/cache.lock", (Holder(200, "python"),))
+        waits = replace(waits, threads=(replace(waits.threads[0], blocked=on),))
+        holder = seen(200, REWARD, name="tokenize.py", cpu=0.9 if works else 0.0)
+        said = verdict(rank(0, ALL_REDUCE), waits, holder)
+        assert bool(said) is stands
+        if stands:
+            assert said["RLD321"][0].message.endswith(
+                "it waits for a file lock at reward.py:5 in compute_score; it waits for the lock on /srv/cache.lock, "
+                "held by tokenize.py (pid 200), which is at reward.py:5 in compute_score"
+            )
 
     def test_ranks_in_containers_of_their_own_see_nobody_else(self) -> None:
         meets = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

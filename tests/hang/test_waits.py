@@ -51,6 +51,9 @@ SPAWNED = at(f"{BASE}/multiprocessing/process.py", "BaseProcess.run")
         ((MAIN, at(f"{SITE}/requests/api.py", "post"), at(f"{BASE}/ssl.py", "read")), "server", "post", MAIN.file),
         ((MAIN, at(f"{BASE}/threading.py", "Event.wait", "self._cond.wait(timeout)")), "lock", "wait", MAIN.file),
         ((MAIN, at(QUEUE, "Queue.get")), "queue", "get", MAIN.file),
+        ((MAIN, at(f"{SITE}/filelock/_api.py", "BaseFileLock.acquire"), at(f"{SITE}/filelock/_unix.py", "_acquire")),
+         "file lock", "acquire", MAIN.file),
+        ((MAIN, at(f"{SITE}/torch/utils/file_baton.py", "FileBaton.wait")), "file lock", "wait", MAIN.file),
     ],
 )  # fmt: skip
 def test_wait(frames: tuple[Frame, ...], kind: str, operation: str, caller: str | None) -> None:
