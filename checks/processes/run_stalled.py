@@ -107,7 +107,8 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
         return
     clients = [one for one in still if one.wait is not None and one.wait.kind in ("engine", "ray", "server")]
     working = [one for one in still if one not in clients and (one.wait is None or one.wait.kind != "work")]
-    text = f"nothing moved for {run.record.seconds:g} s: {_chain(clients, working, still)}"
+    ring = run.calls_in_a_ring
+    text = f"nothing moved for {run.record.seconds:g} s: {_ring(ring) if ring else _chain(clients, working, still)}"
     severity = gravity(run, text, busy=any(one.busy for one in working))
     if severity is None:
         yield Reach(in_pace(run))
@@ -116,9 +117,23 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
         text,
         severity=severity,
         grade=Grade.OBSERVED,
-        evidence=evidence(run, [*working, *clients] or still),
-        fixes=(LONGER, Fix(title="with the folder of this run ask the maintainers of what it stands in")),
+        evidence=evidence(run, ring or [*working, *clients] or still),
+        fixes=(_CALLS,)
+        if ring
+        else (LONGER, Fix(title="with the folder of this run ask the maintainers of what it stands in")),
     )
+
+
+def _ring(ring: list[ProcessState]) -> str:
+    """Actors that wait for each other."""
+    calls = "; ".join(f"{one.label} {one.where}" for one in ring[:_PLACES])
+    return f"{len(ring)} Ray actors are in calls that wait for each other, and no other actor is in any: {calls}"
+
+
+_CALLS = Fix(
+    title="do not wait in an actor's method for a call that comes back to an actor in a call: return the reference, "
+    "let the driver pass the result on, or give the actor threads for both (max_concurrency)"
+)
 
 
 def _chain(clients: list[ProcessState], working: list[ProcessState], still: list[ProcessState]) -> str:

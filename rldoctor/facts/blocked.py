@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -86,12 +86,12 @@ class Kernel:
         found = sorted((one for one in ends if one is not None), key=lambda one: not one.holders)
         return replace(found[0], limit=_limit(call, arguments)) if found else None
 
-    def polled_lock(self, pid: int) -> Blocked | None:
+    def polled_lock(self, pid: int, others: Collection[int]) -> Blocked | None:
         """The lock that a process asks for again and again, without ever waiting in the kernel: the only lock file that
-        any other process of the table holds. None where there is none, or several to choose from."""
+        any of ``others`` holds. None where there is none, or several to choose from."""
         held: dict[str, set[int]] = {}
         for row in map(str.split, text_of(PROC / "locks").splitlines()):
-            if len(row) > 5 and row[1] != "->" and row[4].isdecimal() and int(row[4]) in self._table:
+            if len(row) > 5 and row[1] != "->" and row[4].isdecimal() and int(row[4]) in others:
                 path = _file_of(int(row[4]), row[5])
                 if path.endswith(".lock"):
                     held.setdefault(path, set()).add(int(row[4]))

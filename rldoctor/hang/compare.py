@@ -156,6 +156,25 @@ def pending(hang: Hang) -> list[Pending]:
     return found
 
 
+def calls_in_a_ring(hang: Hang) -> list[ProcessState]:
+    """Actors that are in a call which waits for a call of another of them; empty where it may be otherwise. An actor
+    that has no call answers at once, so of actors that are all here and of which nothing is placed later only those
+    wait in vain that wait for each other. An asynchronous one waits in a stack that nobody sees."""
+    if len(hang.ray) != 1 or pending(hang) or hang.ray[0].demands:
+        return []
+    alive = {actor.pid for actor in hang.ray[0].actors if actor.state == "ALIVE"}
+    workers = [one for one in process_states(hang) if one.seen.role == "ray worker"]
+    called = [one for one in workers if one.wait is None or one.wait.kind != "work"]
+    hidden = any(thread.name.startswith(_ASYNC) for one in workers for thread in one.seen.threads)
+    waits = all(one.wait is not None and one.wait.kind == "ray" and not one.moving for one in called)
+    inside = alive == {one.seen.pid for one in workers}
+    return called if len(called) > 1 and inside and waits and not hidden else []
+
+
+# Of the threads in which an asynchronous actor runs its methods (`_raylet.pyx`).
+_ASYNC = "AsyncIO Thread"
+
+
 def _beyond(cluster: RayCluster, demand: RayDemand) -> bool:
     """Whether no node of the cluster has what is waited for, however little is used of it."""
     needs = demand.resources.items()

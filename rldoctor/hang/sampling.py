@@ -171,6 +171,7 @@ def _look(watched: Sequence[Watched], py_spy: str | None, pool: ThreadPoolExecut
 
 def _ask(kernel: Kernel, watched: Sequence[Watched]) -> None:
     """What the threads that run Python wait on, after the last sample."""
+    here = {one.member.process.pid for one in watched}
     for one in watched:
         pid = one.member.process.pid
         if one.ended or not one.member.python:
@@ -180,7 +181,7 @@ def _ask(kernel: Kernel, watched: Sequence[Watched]) -> None:
                 continue
             wait = wait_of(stack.frames)
             polls = wait is not None and wait.kind == "file lock"
-            blocked = kernel.polled_lock(pid) if polls else kernel.blocked(pid, stack.thread)
+            blocked = kernel.polled_lock(pid, here) if polls else kernel.blocked(pid, stack.thread)
             if blocked is not None:
                 one.blocked[stack.thread] = blocked
 

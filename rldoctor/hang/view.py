@@ -62,6 +62,11 @@ class StalledRun:
         return compare.pending(self.record)
 
     @cached_property
+    def calls_in_a_ring(self) -> list[ProcessState]:
+        """Ray actors in calls that wait for each other."""
+        return compare.calls_in_a_ring(self.record)
+
+    @cached_property
     def behind(self) -> list[Behind]:
         """Groups in which the flight recorders show ranks at different collectives."""
         return compare.behind(self.record)

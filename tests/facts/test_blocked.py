@@ -122,17 +122,16 @@ def test_a_lock_that_another_process_holds(way: str, blocked: Look) -> None:
 
 def test_a_lock_that_is_asked_for_again_and_again(tmp_path: Path) -> None:
     """Between two tries nothing tells which: the only one that is held, or none."""
-    me, table = os.getpid(), {pid: process for pid, process in proc.table().items() if pid == os.getpid()}
-    asks = me + 1
+    me, kernel, asks = os.getpid(), Kernel(proc.table()), os.getppid()
     with (tmp_path / "data.lock").open("w") as data, (tmp_path / "model.lock").open("w") as model:
-        assert Kernel(table).polled_lock(asks) is None
+        assert kernel.polled_lock(asks, {me}) is None
         fcntl.flock(data, fcntl.LOCK_EX)
-        found = Kernel(table).polled_lock(asks)
+        found = kernel.polled_lock(asks, {me})
         assert found is not None and (found.on, found.what) == ("lock", str(tmp_path / "data.lock"))
         assert [holder.pid for holder in found.holders] == [me]
-        assert Kernel(table).polled_lock(me) is None
+        assert kernel.polled_lock(me, {me}) is None
         fcntl.flock(model, fcntl.LOCK_EX)
-        assert Kernel(table).polled_lock(asks) is None
+        assert kernel.polled_lock(asks, {me}) is None
 
 
 @pytest.mark.parametrize("way", ["asleep", "at work", "own pair"])

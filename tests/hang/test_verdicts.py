@@ -44,6 +44,7 @@ from tests.hang.records import (
     seen,
 )
 
+SITE = "/env/lib/python3.11/site-packages"
 THREADING = "/usr/lib/python3.11/threading.py"
 ALL = ("RLD210", "RLD321", "RLD406", "RLD602", "RLD606", "RLD609", "RLD610")
 
@@ -465,6 +466,37 @@ class TestRay:
             "asked for 1 CPU, 8 GPU on one node, and no node has that: 1 with at most 64 CPU, 4 GPU" in finding.message
         )
         assert "actor trainer_0 (Trainer) is PENDING_CREATION" in finding.evidence[0].text
+
+    def called(self, pid: int, kind: str, line: int, **more: Any) -> Seen:
+        waits = (
+            Frame("/srv/actors.py", line, kind, "ray.get(call)"),
+            Frame(f"{SITE}/ray/_private/worker.py", 1, "get"),
+        )
+        return seen(pid, waits, role="ray worker", name=f"ray::{kind}", **more)
+
+    def test_actors_that_call_each_other(self) -> None:
+        pair = self.called(7, "Trainer.step", 12), self.called(8, "Rollout.generate", 6)
+        alive = tuple(RayActor(kind=kind, state="ALIVE", pid=pid) for pid, kind in ((7, "Trainer"), (8, "Rollout")))
+        both = self.cluster({"CPU": 8.0}, actors=alive)
+        (finding,) = verdict(*pair, ray=(both,))["RLD609"]
+        assert finding.message == (
+            "nothing moved for 5 s: 2 Ray actors are in calls that wait for each other, and no other actor is in any: "
+            "ray::Trainer.step (pid 7) waits for Ray at actors.py:12 in step; ray::Rollout.generate (pid 8) "
+            "waits for Ray at actors.py:6 in generate"
+        )
+
+    def test_actors_that_may_wait_for_something_else(self) -> None:
+        pair = self.called(7, "Trainer.step", 12), self.called(8, "Rollout.generate", 6)
+        alive = tuple(RayActor(kind=kind, state="ALIVE", pid=pid) for pid, kind in ((7, "Trainer"), (8, "Rollout")))
+        both = self.cluster({"CPU": 8.0}, actors=alive)
+        elsewhere = replace(both, actors=(*alive, RayActor(kind="Judge", state="ALIVE", pid=70)))
+        queue = replace(both, demands=(RayDemand(resources={"CPU": 1.0}),))
+        loop = replace(pair[0].threads[0], id=9, name="AsyncIO Thread: default", main=False, frames=())
+        hides = replace(pair[0], threads=(*pair[0].threads, loop))
+        for processes, cluster in ((pair, elsewhere), (pair, queue), ((hides, pair[1]), both)):
+            assert "wait for each other" not in str(verdict(*processes, ray=(cluster,)))
+        works = seen(9, REWARD, role="ray worker", name="ray::Judge.score", cpu=0.9)
+        assert verdict(*pair, works, ray=(both,)) == {}
 
     def test_what_others_hold_is_a_warning(self) -> None:
         reported = self.cluster(
