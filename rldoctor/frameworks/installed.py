@@ -57,7 +57,7 @@ class InstalledOptions:
         own = extractor.group(name)
         unreadable = self.unreadable(framework)
         gap = Unknown(reason=unreadable) if unreadable else None
-        return combined(layout, name, own, include, source=source, gap=gap)
+        return combined(layout, name, own, include, source=source, gap=gap, worded=extractor.worded)
 
     def unreadable(self, framework: str) -> str:
         """Which of the framework's files that were looked into is no Python for this interpreter; empty for none."""

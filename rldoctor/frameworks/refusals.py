@@ -124,18 +124,19 @@ def _understood(dialect: Dialect, native: Native) -> str | None:
 
 def no_name(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | None:
     """A value that must be a name which the framework knows, and is none; of several the first such."""
-    words = native.value if isinstance(native.value, list) else [native.value]
-    names, closed = _known_names(dialect, launch, native)
-    if not names or native.operator == "~":
+    given = native.value if isinstance(native.value, list) else [native.value]
+    words = [one for one in given if isinstance(one, str) and one and not has_mark(one) and not _ELSEWHERE.search(one)]
+    if not words or native.operator == "~":
         return None
-    for word in words:
-        if not isinstance(word, str) or not word or has_mark(word) or word in names or _ELSEWHERE.search(word):
+    names, closed = _known_names(dialect, launch, native)
+    for word in words if names else ():
+        if word in names:
             continue
         meant = slip(word, names)
         if meant is None and not closed:
             continue
         likest = sorted(names, key=lambda name: (name != meant, -SequenceMatcher(None, name, word).ratio()))
-        option = _understood(dialect, native) if len(words) == 1 else None
+        option = _understood(dialect, native) if len(given) == 1 else None
         return native.as_refused(owner=dialect.name, value=word, accepted=tuple(likest), option=option)
     return None
 
@@ -146,11 +147,12 @@ def _known_names(dialect: Dialect, launch: Launch, native: Native) -> tuple[Sequ
     group, _, name = dialect.lookups.get(native.key, "").rpartition(".")
     elsewhere = launch.options(group) if group else None
     other = elsewhere.get_option(name) if elsewhere is not None else None
-    own = (found[1].names or ()) if found is not None else ()
-    if other is not None:
-        return (*own, *map(str, other.names or other.choices or ())), False
-    if found is not None and own:
-        return own, found[1].closed and not dialect.registers(launch)
+    declared = found[0].worded(found[1]) if found is not None else None
+    own = (declared.names or ()) if declared is not None else ()
+    if elsewhere is not None and other is not None:
+        return (*own, *map(str, elsewhere.worded(other).names or other.choices or ())), False
+    if declared is not None and own:
+        return own, declared.closed and not dialect.registers(launch)
     options = launch.options(dialect.main_group(launch))
     covered = options is not None and options.gap is None  # a release of which the names are known
     closed = native.key in dialect.closed and covered and not dialect.registers(launch)

@@ -24,38 +24,45 @@ def combined(
     uncertain: dict[str, Unknown] | None = None,
     gap: Unknown | None = None,
     outside: Unknown | None = None,
+    worded: Callable[[Option], Option] | None = None,
 ) -> OptionSet:
     """The options of ``group`` from its ``own`` ones and what ``include`` gives for the groups below it.
 
     A part that should be there and is not leaves a gap: then nothing can be called unknown. So does a ``gap``
-    that is there from the start, and a release that is ``outside`` of all that was read."""
+    that is there from the start, and a release that is ``outside`` of all that was read. ``worded`` gives an own option
+    the words that take long to find."""
     description = layout.groups[group]
     options: dict[str, Option] = {}
     disputed: dict[str, Unknown] = {}
     gap = gap or outside
+    included: list[OptionSet] = []
     if description.parts and not own and not uncertain:
         gap = gap or Unknown(reason=f"{source} has no {group}")
-    for included in description.includes:
-        framework, _, inner = included.removeprefix("?").rpartition(":")
+    for named in description.includes:
+        framework, _, inner = named.removeprefix("?").rpartition(":")
         below = include(framework or None, inner)
+        included.append(below)
         options.update(below)
         disputed.update(below.uncertain)
-        if not included.startswith("?"):
+        if not named.startswith("?"):
             gap = gap or below.gap
     for name, option in own.items():
         disputed.pop(name, None)
-        # One that is declared anew is looked up where the one below it is.
-        above = options.get(name)
-        if option.type == INHERITED:
-            if above is not None:
-                options[name] = replace(above, names=option.names, closed=option.closed)
-            continue
-        if option.names is None and above is not None and above.names is not None:
-            option = replace(option, names=above.names, closed=above.closed)
-        options[name] = option
+        declared = _over(options.get(name), option)
+        if declared is not None:
+            options[name] = declared
     for name, reason in (uncertain or {}).items():
         options.pop(name, None)
         disputed[name] = reason
+
+    def with_words(option: Option) -> Option:
+        found: Option | None = None
+        for below in included:
+            found = below.worded(below[option.name]) if option.name in below else found
+        if option.name in own and worded is not None:
+            found = _over(found, worded(own[option.name]))
+        return found or option
+
     return OptionSet(
         options,
         source=source,
@@ -67,4 +74,14 @@ def combined(
         abbreviations=description.abbreviations,
         validates=description.validates,
         closed=description.closed,
+        worded=with_words if worded is not None else None,
     )
+
+
+def _over(below: Option | None, option: Option) -> Option | None:
+    """An option on top of the one below it; one that is declared anew is looked up where that is."""
+    if option.type == INHERITED:
+        return None if below is None else replace(below, names=option.names, closed=option.closed)
+    if option.names is None and below is not None and below.names is not None:
+        return replace(option, names=below.names, closed=below.closed)
+    return option

@@ -4,9 +4,11 @@ comparisons that end in a raise, which are the only declaration that many option
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from rldoctor.records import dataclass
 from rldoctor.tables.options.model import MISSING, Option
@@ -22,6 +24,13 @@ _WIDER = frozenset({"startswith", "endswith", "split", "rsplit", "partition", "l
 # Calls by which a value is a key.
 _LOOKING_UP = frozenset({"get", "pop", "getattr", "import_module"})
 
+# What may stand between the name of a value and the operator behind it: ``a["b"]) ==``, ``a.get("b", "c") in``.
+_UP_TO_OPERATOR = re.compile(r"(?:[\"']\s*(?:,[^)]*)?)?[\s\])\\]*(?:==|(?:not\s+)?in\b)")
+_ENUMERATION = re.compile(r"^[ \t]*class\s+(\w+)\s*\([^)]*Enum\b", re.MULTILINE)
+
+# The nodes that tell anything of a value.
+_TELLING = (ast.Compare, ast.Call, ast.Subscript, ast.Assert, ast.If, ast.FunctionDef)
+
 Subject = tuple[str, ...]
 Lists = dict[str, tuple[str, ...]]
 
@@ -36,22 +45,20 @@ class _Compared:
 
 
 class Comparisons:
-    """The comparisons of all the modules below some folders of a tree."""
+    """The comparisons of all the modules below some folders of a tree. A module is parsed when its text may ask for
+    what an option is that somebody asks about: a launch gives a few options, and most modules ask for none of them."""
 
     def __init__(self, tree: SourceTree, folders: Iterable[str]) -> None:
+        paths = [path for folder in folders for path in tree.names(folder) if path.endswith(".py")]
+        self._texts = [tree.read(path) or "" for path in paths]
+        self._modules: dict[int, ast.Module | None] = {}  # by the places of their texts
+        self._words_of: dict[str, tuple[str, ...]] = {}  # by the names of enumerations
+        self._asking_of: dict[str, list[int]] = {}
+        self._seen: set[int] = set()
         self._by_name: dict[str, list[_Compared]] = defaultdict(list)
         self._wider: set[str] = set()
         self._others: set[str] = set()
         self._handed: dict[str, set[str]] = defaultdict(set)
-        paths = [path for folder in folders for path in tree.names(folder) if path.endswith(".py")]
-        modules = [module for path in paths if (module := _parsed(tree.read(path) or "")) is not None]
-        enumerations: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-        for node in (node for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef)):
-            if words := _members(node):
-                enumerations[node.name].append(words)
-        self._enumerations = {name: found[0] for name, found in enumerations.items() if len(found) == 1}
-        for module in modules:
-            self._read(module)
 
     def named(self, option: Option) -> Option:
         """The option with the words that the code takes for it, where it refuses others and they hold its default."""
@@ -60,20 +67,94 @@ class Comparisons:
         *sections, leaf = option.name.split(".")
         spellings = [leaf, *([f"{sections[-1]}_{leaf}"] if sections else [])]  # adv_estimator.name, adv_estimator_name
         if isinstance(option.default, str):  # reference_policy_kl_type, kl_type
-            spellings += [name for name in self._by_name if "_" in name and leaf.endswith(f"_{name}")]
+            parts = leaf.split("_")
+            spellings += ["_".join(parts[start:]) for start in range(1, len(parts) - 1)]
         for spelled in spellings:
             within = sections if spelled == leaf else []
-            found = [one for one in self._by_name.get(spelled, ()) if self._is_of(one.subject, within)]
+            self._read_all(self._asking(spelled))
+            # What the same modules tell already spares the many that merely hold the name.
+            if not self._closes(spelled, within, option) or self._goes_on(spelled) or self._is_wider(spelled):
+                continue
+            found = [one for one in self._by_name[spelled] if self._is_of(one.subject, within)]
             words = {word for one in found for word in one.words}
-            closing = any(one.closing and _holds(one.words, option) for one in found)
-            if closing and len(words) > 1 and spelled not in self._wider and not self._goes_on(spelled):
+            # What the other modules show may have made a parameter of it that gets other values, too.
+            if self._closes(spelled, within, option) and len(words) > 1 and not self._goes_on(spelled):
                 return replace(option, names=tuple(sorted(words | set(option.names or ()))), closed=True)
         return option
+
+    def _closes(self, name: str, within: list[str], option: Option) -> bool:
+        """Whether what was read refuses other words than some that may be the option's."""
+        found = (one for one in self._by_name.get(name, ()) if one.closing and _holds(one.words, option))
+        return any(self._is_of(one.subject, within) for one in found)
+
+    def _is_wider(self, name: str) -> bool:
+        """Whether more than whole words is asked of a value of that name anywhere. Reads all that has it until then."""
+        for place in self._holding(name):
+            self._read_all([place])
+            if name in self._wider:
+                return True
+        return False
 
     def _goes_on(self, name: str) -> bool:
         """Whether a call hands the value on under a name that is compared with nothing here: to code of others,
         which may take further words (``lr_decay_style=config.lr_scheduler_type``)."""
-        return any(parameter not in self._by_name for parameter in self._handed[name])
+        for parameter in tuple(self._handed[name]):  # what is read may hand it on, too
+            for place in (*self._asking(parameter), *self._holding(parameter)):
+                if parameter in self._by_name:
+                    break
+                self._read_all([place])
+            if parameter not in self._by_name:
+                return True
+        return False
+
+    def _holding(self, name: str) -> list[int]:
+        """The modules whose text holds a name."""
+        return [place for place, text in enumerate(self._texts) if name in text]
+
+    def _asking(self, name: str) -> list[int]:
+        """The modules whose text may ask whether a value of that name is one of some words."""
+        if name not in self._asking_of:
+            self._asking_of[name] = [
+                place
+                for place in self._holding(name)
+                if _may_compare(self._texts[place], name) or name in self._made_of.get(place, "")
+            ]
+        return self._asking_of[name]
+
+    @cached_property
+    def _enumerations(self) -> dict[str, list[int]]:
+        """The classes that are called enumerations, and the modules that have one of that name."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for place in self._holding("Enum"):
+            for name in dict.fromkeys(_ENUMERATION.findall(self._texts[place])):
+                found[name].append(place)
+        return found
+
+    @cached_property
+    def _made_of(self) -> dict[int, str]:
+        """What members of enumerations are made of, by the modules that make any."""
+        makes = re.compile(rf"\b(?:{'|'.join(self._enumerations)})\(([^,=]*)")
+        calls = [f"{name}(" for name in self._enumerations]
+        places = [place for place, text in enumerate(self._texts) if any(call in text for call in calls)]
+        return {place: "\n".join(makes.findall(self._texts[place])) for place in places}
+
+    def _members_of(self, name: str) -> tuple[str, ...]:
+        """The words of the enumeration of that name; none where there are several."""
+        if name not in self._words_of:
+            modules = [self._parsed(place) for place in self._enumerations.get(name, ())]
+            nodes = [node for module in modules if module is not None for node in ast.walk(module)]
+            classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
+            found = [words for node in classes if (words := _members(node))]
+            self._words_of[name] = found[0] if len(found) == 1 else ()
+        return self._words_of[name]
+
+    def _parsed(self, place: int) -> ast.Module | None:
+        if place not in self._modules:
+            try:
+                self._modules[place] = ast.parse(self._texts[place])
+            except (SyntaxError, ValueError):
+                self._modules[place] = None
+        return self._modules[place]
 
     def _is_of(self, subject: Subject, sections: list[str]) -> bool:
         """Whether a value is that of an option in these sections: the part before its name is one of them, or there is
@@ -83,11 +164,19 @@ class Comparisons:
         before = subject[-2]
         return any(before.removesuffix(suffix) in sections for suffix in ("", *_SUFFIXES))
 
+    def _read_all(self, places: Iterable[int]) -> None:
+        for place in places:
+            if place not in self._seen:
+                self._seen.add(place)
+                if (module := self._parsed(place)) is not None:
+                    self._read(module)
+
     def _read(self, module: ast.Module) -> None:
         inner: set[int] = set()  # the elifs, which belong to the chain of their if
-        lists = _lists(module)
-        conditional = _conditional(module)
-        for node in ast.walk(module):
+        nodes = _nodes(module)
+        lists = _lists(nodes)
+        conditional = _conditional(nodes)
+        for node in (node for node in nodes if isinstance(node, _TELLING)):
             asked = () if id(node) in conditional else _asked(node, lists)
             for one in (*_compared(node, lists), *asked, *self._made(node)):
                 self._by_name[one.subject[-1]].append(one)
@@ -106,16 +195,9 @@ class Comparisons:
     def _made(self, node: ast.AST) -> Iterator[_Compared]:
         """What a member of an enumeration is made of, which refuses what none of its members is."""
         if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-            words = self._enumerations.get((dotted(node.func) or "").rpartition(".")[2])
+            words = self._members_of((dotted(node.func) or "").rpartition(".")[2])
             if words and (subject := _subject(node.args[0])):
                 yield _Compared(subject, words, True)
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
 
 
 def _members(node: ast.ClassDef) -> tuple[str, ...]:
@@ -163,10 +245,34 @@ def _key(node: ast.Call) -> str | None:
     return str(node.args[0].value) if gets and isinstance(node.args[0], ast.Constant) else None
 
 
-def _lists(module: ast.Module) -> Lists:
+def _may_compare(text: str, name: str) -> bool:
+    """Whether an operator stands behind a name anywhere in a text; behind one of one word that has a section before it,
+    as :meth:`Comparisons._is_of` asks for."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if _UP_TO_OPERATOR.match(text, end) and ("_" in name or text[at - 1 : at] in {".", "'", '"'}):
+            return True
+        at = text.find(name, end)
+    return False
+
+
+def _nodes(module: ast.Module) -> list[ast.AST]:
+    """All that :func:`ast.walk` gives, outer nodes first, in a third of its time."""
+    found: list[ast.AST] = [module]
+    for node in found:
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [one for one in value if isinstance(one, ast.AST)]
+    return found
+
+
+def _lists(nodes: Iterable[ast.AST]) -> Lists:
     """The words of the literals that a module gives a name, where it gives it one alone."""
     found: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             found[node.targets[0].id].add(_words(node.value, {}))
     return {name: held.pop() for name, held in found.items() if len(held) == 1}
@@ -191,11 +297,16 @@ def _compared(node: ast.AST, lists: Lists) -> Iterator[_Compared]:
             yield _Compared(subject, words)
 
 
-def _conditional(module: ast.Module) -> set[int]:
+def _conditional(nodes: Iterable[ast.AST]) -> set[int]:
     """The statements that run in some cases alone: what those ask for holds of these cases."""
-    branches = (node for node in ast.walk(module) if isinstance(node, ast.If))
-    below = (part for node in branches for part in (*node.body, *node.orelse))
-    return {id(node) for part in below for node in ast.walk(part) if isinstance(node, ast.Assert | ast.If)}
+    found: set[int] = set()
+    for node in nodes:  # outer ones first: what is below one that was found was found with it
+        if isinstance(node, ast.If) and id(node) not in found:
+            below: list[ast.AST] = [*node.body, *node.orelse]
+            for part in below:
+                below += [one for one in ast.iter_child_nodes(part) if not isinstance(one, ast.expr)]
+            found |= {id(part) for part in below if isinstance(part, ast.Assert | ast.If)}
+    return found
 
 
 def _asked(node: ast.AST, lists: Lists) -> Iterator[_Compared]:

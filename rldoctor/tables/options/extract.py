@@ -43,7 +43,8 @@ class Extractor:
         self._compared: Comparisons | None = None
 
     def group(self, name: str) -> Options:
-        """What the group's own parts declare, without the groups it includes; empty where the release has none."""
+        """What the group's own parts declare, without the groups it includes; empty where the release has none. The
+        words that code compares an option with are looked for in :meth:`worded`."""
         if name not in self._groups:
             self._groups[name] = {}
             for part in self.layout.groups[name].parts:
@@ -61,20 +62,20 @@ class Extractor:
                 held = options.get(option, Option(option, type=INHERITED))
                 if names:
                     options[option] = replace(held, names=names, closed=listing.closed)
-        if self.layout.compared and options:
-            told = {key.rpartition(":")[2] for key in self.layout.names}
-            read = self._comparisons()
-            options.update({key: read.named(option) for key, option in options.items() if key not in told})
 
-    def _comparisons(self) -> Comparisons:
+    def worded(self, option: Option) -> Option:
+        """The option with the words that code compares it with, where it refuses others; as it is where the layout
+        tells a place of its names."""
+        if not self.layout.compared or any(key.rpartition(":")[2] == option.name for key in self.layout.names):
+            return option
         if self._compared is None:
             self._compared = Comparisons(self.tree, self.layout.compared)
-        return self._compared
+        return self._compared.named(option)
 
     def groups(self, names: Iterable[str] | None = None) -> dict[str, Options]:
-        """The own options of the groups that this tree has."""
+        """The own options of the groups that this tree has, with their words."""
         read = {name: self.group(name) for name in (self.layout.groups if names is None else names)}
-        return {name: options for name, options in read.items() if options}
+        return {n: {key: self.worded(o) for key, o in options.items()} for n, options in read.items() if options}
 
     def _part(self, part: Part) -> Options:
         if isinstance(part, ClassPart):

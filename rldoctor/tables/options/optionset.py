@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ class OptionSet(Mapping[str, Option]):
     names on; ``rejects`` where it stops at a name it does not know; ``abbreviations`` where its parser completes the
     start of a name; ``validates`` where values are held against their types wherever they are given; ``closed`` where a
     section whose keys are listed has a class behind it, which takes no others. ``source`` says where all of it comes
-    from, ``unread`` why it is a table where a source is at hand.
+    from, ``unread`` why it is a table where a source is at hand, ``worded`` is what :meth:`worded` asks.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class OptionSet(Mapping[str, Option]):
         abbreviations: bool = False,
         validates: bool = False,
         closed: bool = False,
+        worded: Callable[[Option], Option] | None = None,
     ) -> None:
         self._options = options
         self.source = source
@@ -49,6 +50,7 @@ class OptionSet(Mapping[str, Option]):
         self.validates = validates
         self.closed = closed
         self.unread = ""
+        self._worded = worded
 
     def __getitem__(self, name: str) -> Option:
         return self._options[name]
@@ -102,6 +104,11 @@ class OptionSet(Mapping[str, Option]):
         if option is not None and option.alias is not None:
             return self._options.get(option.alias, option)
         return option
+
+    def worded(self, option: Option) -> Option:
+        """One of the set's options with all the words that code is known to take for it. What reads a source tree
+        looks through it for them when they are asked for."""
+        return self._worded(option) if self._worded is not None else option
 
     def default(self, name: str) -> Any:
         """The default: a plain value, ``Computed``, ``MISSING`` where the option has none, or :class:`Unknown`."""

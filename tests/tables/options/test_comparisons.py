@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 
 import pytest
@@ -11,21 +12,21 @@ from rldoctor.tables.options.model import Option
 
 
 class Tree:
-    """One source file."""
+    """A few source files."""
 
-    def __init__(self, text: str) -> None:
-        self.text = textwrap.dedent(text)
+    def __init__(self, *texts: str) -> None:
+        self.texts = {f"pkg/code{place}.py": textwrap.dedent(text) for place, text in enumerate(texts)}
 
     def read(self, path: str) -> str | None:
-        return self.text
+        return self.texts[path]
 
     def names(self, folder: str) -> tuple[str, ...]:
-        return (f"{folder}/code.py",)
+        return tuple(self.texts)
 
 
-def named(text: str, option: Option) -> tuple[str, ...] | None:
+def named(text: str, option: Option, *others: str) -> tuple[str, ...] | None:
     """The words of an option that refuses any other, None of one that does not."""
-    found = Comparisons(Tree(text), ("pkg",)).named(option)
+    found = Comparisons(Tree(text, *others), ("pkg",)).named(option)
     return found.names if found.closed else None
 
 
@@ -135,3 +136,29 @@ def test_a_value_that_is_handed_on_to_other_code_may_be_any(call: str, closed: b
     text = f"{call}\nassert self.config.lr_scheduler_type in ['constant', 'linear']"
     found = named(text, Option("optimizer.lr_scheduler_type", default="constant"))
     assert found == (("constant", "linear") if closed else None)
+
+
+ASKED = 'assert config.optim.kind in ["adam", "sgd"]'
+KIND = Option("actor.optim.kind", "adam")
+
+
+def test_what_other_modules_show_of_the_value_counts() -> None:
+    assert named(ASKED, KIND, "run(kind)", 'if cfg.optim.kind == "lion": pass') == ("adam", "lion", "sgd")
+    assert named(ASKED, KIND, "run(kind)", 'if cfg.optim.kind.startswith("ext:"): pass') is None
+    assert named(ASKED, KIND, "start(optimizer=optim.kind)", "import optim") is None
+    assert named(ASKED, KIND, "start(optimizer=optim.kind)", 'if optimizer == "adam": pass') == ("adam", "sgd")
+
+
+def test_only_modules_that_may_ask_for_the_option_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(
+        "rldoctor.tables.options.comparisons.ast.parse",
+        lambda text: parsed.append(text) or compile(text, "", "exec", ast.PyCF_ONLY_AST),
+    )
+    others = ("import os", "for kind in kinds: print(kind)", "make(kind=kind)")
+    compared = Comparisons(Tree(ASKED, *others), ("pkg",))
+    assert not compared.named(Option("actor.optim.name", "adam")).closed
+    assert not compared.named(Option("critic.other.kind", "adam")).closed
+    assert parsed == [ASKED]
+    assert compared.named(KIND).names == ("adam", "sgd")
+    assert "import os" not in parsed
