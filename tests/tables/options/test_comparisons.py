@@ -151,10 +151,12 @@ def test_what_other_modules_show_of_the_value_counts() -> None:
 
 def test_only_modules_that_may_ask_for_the_option_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    monkeypatch.setattr(
-        "rldoctor.tables.options.comparisons.ast.parse",
-        lambda text: parsed.append(text) or compile(text, "", "exec", ast.PyCF_ONLY_AST),
-    )
+
+    def parse(text: str) -> ast.AST:
+        parsed.append(text)
+        return compile(text, "", "exec", ast.PyCF_ONLY_AST)
+
+    monkeypatch.setattr("rldoctor.tables.options.comparisons.ast.parse", parse)
     others = ("import os", "for kind in kinds: print(kind)", "make(kind=kind)")
     compared = Comparisons(Tree(ASKED, *others), ("pkg",))
     assert not compared.named(Option("actor.optim.name", "adam")).closed
