@@ -6,12 +6,13 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
 from rldoctor.refresh.way import ASIDE, Methods, Way, entered, methods_of, ways
-from rldoctor.tables.messages import CHANGED, CUT, HOLE, MOST_CONDITIONS
+from rldoctor.tables.messages import CHANGED, CUT, HOLE, MOST_CONDITIONS, UNCALLED
 
 _ENDS = {"SystemExit", "exit"}
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?[hlL]?(?P<kind>[diouxXeEfFgGcrsa%])")
@@ -28,7 +29,8 @@ class Message:
     ``template`` alternates literal text and the expressions of its holes, divided by ``HOLE``. ``conditions`` are those
     under which it is reached, the innermost last, as source; an assertion's own stands as ``not (...)``, a handler
     as ``except ...``, and texts that one value was compared with in turn as ``value not in (...)``. ``CUT`` stands
-    before them where more has to hold, ``CHANGED`` where what they read may have been changed before."""
+    before them where more has to hold, else ``UNCALLED`` where they are of a method that may never be called, and
+    ``CHANGED`` where what they read may have been changed before."""
 
     function: str
     type: str
@@ -117,8 +119,10 @@ class _Scope:
         def before() -> Mapping[ast.stmt, Way]:
             if self._ways is not None and self.name:
                 return {}
-            start = Way() if self.owner is None else self._class[1].get(node.name, ASIDE)
-            return ways(node.body, start, self._class[0])
+            methods, entries = self._class
+            if self.owner is None or node.name in entries:
+                return ways(node.body, entries.get(node.name, Way()), methods)
+            return {at: replace(way, called=False) for at, way in ways(node.body, Way(), methods).items()}
 
         yield from _Scope(self._below(node.name), self.texts, self.owner, before).of(node.body, ())
 
@@ -172,8 +176,8 @@ class _Scope:
         read = _read(kept)
         way = self._way() if conditions else Way()
         cut = kept != conditions or read is None or not way.sure
-        mark = (CUT,) if cut else (CHANGED,) if way.changes(read or set()) else ()
-        return Message(self.name, type_, _one_line(text), (*mark, *kept))
+        marks = ((CUT, cut), (UNCALLED, not way.called), (CHANGED, way.changes(read or set())))
+        return Message(self.name, type_, _one_line(text), (*[mark for mark, stands in marks if stands][:1], *kept))
 
     def _remember(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]

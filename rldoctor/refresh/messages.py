@@ -13,7 +13,7 @@ from rldoctor.records import dataclass
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
 from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables.messages import CHANGED, CUT, Table
+from rldoctor.tables.messages import CUT, MARKS, Table
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _row(package: str, module: str, found: Message) -> Row | None:
     if package in LIBRARIES and not _READS_VALUES.search(module):
         if not found.template and not (found.type == "AssertionError" and _LOOP.search(module)):
             return None
-        told = [condition for condition in conditions if condition not in (CUT, CHANGED)]
+        told = [condition for condition in conditions if condition not in MARKS]
         if len(told) > 1:
             conditions = (CUT, told[-1])
     return module, found.function, found.type, found.template, conditions

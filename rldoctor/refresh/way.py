@@ -17,10 +17,11 @@ _ROUNDS = 8  # methods that call methods that set fields
 @dataclass(frozen=True)
 class Way:
     """``sure``: no return may have come before, and no error is caught. ``changed`` are the fields that may have been
-    set; one that is set where it was None is as it was given."""
+    set; one that is set where it was None is as it was given. ``called``: the function certainly runs."""
 
     sure: bool = True
     changed: frozenset[str] = frozenset()
+    called: bool = True
 
     def changes(self, read: set[str]) -> bool:
         """Whether a field of these names may have another value than the object was given."""

@@ -160,7 +160,14 @@ def test_functions_that_a_program_hands_its_arguments(tmp_path: Path) -> None:
 def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
     # slime's scheduler leaves for a constant rate before it compares the others.
     assert list(unheard_texts("slime", "0.2.2", {"lr_decay_style": "constant"})) == []
-    assert [one.known[0] for one in unheard_texts("trl", "0.24.0", {"loss_type": "gspo"})] == ["grpo"]
+    agreed = {"actor_rollout_ref.actor.loss_agg_mode": "token-means"}
+    assert [one.known[0] for one in unheard_texts("verl", "0.6.1", agreed)] == ["token-mean"]
+
+
+def test_a_text_is_unheard_of_by_a_method_that_may_be_called() -> None:
+    (found,) = unheard_texts("openrlhf", "0.9.10", {"policy_loss_type": "gsspo"})
+    assert (found.known, found.function) == (("gspo", "ppo"), "PolicyLoss.forward")
+    assert list(unheard_texts("openrlhf", "0.9.10", {"policy_loss_type": "gspo"})) == []
 
 
 def test_a_text_that_another_function_takes_is_no_unheard_one() -> None:

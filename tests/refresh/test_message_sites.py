@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rldoctor.refresh.message_sites import Message, messages
-from rldoctor.tables.messages import CHANGED, CUT, HOLE
+from rldoctor.tables.messages import HOLE, MARKS
 
 
 def found(body: str) -> list[tuple[str, str, tuple[str, ...]]]:
     """Type, template (holes in angle brackets) and conditions without their mark of what a function's body prints."""
     text = "def run(self, a, b):\n" + "\n".join(f"    {line}" for line in body.strip("\n").splitlines())
-    return [(m.type, shown(m), tuple(c for c in m.conditions if c not in (CUT, CHANGED))) for m in messages(text)]
+    return [(m.type, shown(m), tuple(c for c in m.conditions if c not in MARKS)) for m in messages(text)]
 
 
 def shown(message: Message) -> str:

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from rldoctor.refresh.message_sites import messages
-from rldoctor.tables.messages import CHANGED, CUT
+from rldoctor.tables.messages import CHANGED, CUT, MARKS, UNCALLED
 
 
 def mark(body: str, *, further: str = "") -> str:
@@ -15,7 +15,7 @@ def mark(body: str, *, further: str = "") -> str:
     method = "    def __post_init__(self):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8)
     text = f"class Arguments(Base):\n{method}\n{textwrap.indent(textwrap.dedent(further), '    ')}"
     (only,) = (one for one in messages(text) if one.conditions)
-    return only.conditions[0] if only.conditions[0] in (CUT, CHANGED) else ""
+    return only.conditions[0] if only.conditions[0] in MARKS else ""
 
 
 ASKED = "if self.a and self.b:\n    raise ValueError('both')\n"
@@ -87,10 +87,16 @@ def test_a_method_counts_where_it_runs_for_every_object() -> None:
     check = f"def check(self):\n{textwrap.indent(ASKED, '    ')}"
     assert mark("self.check()\n", further=check) == ""
     assert mark("self.a = 1\nself.check()\n", further=check) == CHANGED
-    assert mark("if self.c:\n    self.check()\n", further=check) == CUT
-    assert mark("if self.c:\n    return\nself.check()\n", further=check) == CUT
-    assert mark("pass\n", further=check) == CUT
+    assert mark("if self.c:\n    self.check()\n", further=check) == UNCALLED
+    assert mark("if self.c:\n    return\nself.check()\n", further=check) == UNCALLED
+    assert mark("pass\n", further=check) == UNCALLED
     assert mark("pass\n", further=f"@model_validator(mode='after')\n{check}") == ""
+
+
+def test_a_method_that_may_never_run_is_read_to_the_place_all_the_same() -> None:
+    check = f"def check(self):\n    if self.c:\n        return\n{textwrap.indent(ASKED, '    ')}"
+    assert mark("pass\n", further=check) == CUT
+    assert mark("pass\n", further=check.replace("return", "self.a = 1")) == UNCALLED
 
 
 def test_a_function_of_a_module_is_asked_by_its_name() -> None:

@@ -15,9 +15,9 @@ from rldoctor.tables.packed import PackedTable, positions, stretches
 HOLE = "\x7f"
 # The innermost of those around a place are kept.
 MOST_CONDITIONS = 3
-# Stand before the conditions where they do not tell all that has to hold, and where a field that they read may have
-# another value by then than its object was given.
-CUT, CHANGED = "...", "(...)"
+# Stand before the conditions where they do not tell all that has to hold, where a field that they read may have another
+# value by then than its object was given, and where nobody knows whether the method that asks them is called.
+CUT, CHANGED, UNCALLED = MARKS = "...", "(...)", "(...)()"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Table(PackedTable):
 
     def _place(self, module: str, function: str, row: list[Any]) -> Place:
         type_, template, conditions, *spans = row
-        mark = conditions[0] if conditions[:1] in ([CUT], [CHANGED]) else ""
+        mark = conditions[0] if conditions and conditions[0] in MARKS else ""
         return Place(
             self.package,
             module,
@@ -135,6 +135,6 @@ class Table(PackedTable):
             template,
             tuple(conditions[bool(mark) :]),
             tuple((self.releases[first], self.releases[last]) for first, last in stretches(spans)),
-            mark != CUT,
-            mark not in (CUT, CHANGED),
+            mark not in (CUT, UNCALLED),
+            not mark,
         )

@@ -310,7 +310,12 @@ def test_a_text_of_a_script_for_a_truth_value(tmp_path: Path, given: str, messag
 # Between two releases that were read, and that agree; what a release declares is taken, whoever compares it.
 @pytest.mark.parametrize(
     ("words", "meant"),
-    [("--loss_type bnp", "bnpo"), ("--loss_type bnpo", None), ("--rlhf_type simpo", None), ("--rlhf_type kto", None)],
+    [
+        ("--tuner_type loraa", "lora"),
+        ("--loss_type bnpo", None),
+        ("--rlhf_type simpo", None),
+        ("--rlhf_type kto", None),
+    ],
 )
 def test_texts_of_a_release_that_lies_between_others(tmp_path: Path, words: str, meant: str | None) -> None:
     found = LaunchFile(tmp_path, f"swift rlhf {words} --beta 0.1\n", {"ms-swift": "4.5.0"}).findings(check)
