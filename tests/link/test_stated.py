@@ -160,6 +160,7 @@ def test_functions_that_a_program_hands_its_arguments(tmp_path: Path) -> None:
 def test_a_text_that_an_earlier_branch_takes_is_no_unheard_one() -> None:
     # slime's scheduler leaves for a constant rate before it compares the others.
     assert list(unheard_texts("slime", "0.2.2", {"lr_decay_style": "constant"})) == []
+    assert [one.known[0] for one in unheard_texts("trl", "0.24.0", {"loss_type": "gspo"})] == ["grpo"]
     agreed = {"actor_rollout_ref.actor.loss_agg_mode": "token-means"}
     assert [one.known[0] for one in unheard_texts("verl", "0.6.1", agreed)] == ["token-mean"]
 

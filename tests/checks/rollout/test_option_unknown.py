@@ -275,14 +275,14 @@ def test_texts_that_the_framework_raises_for(tmp_path: Path, version: str, words
     assert [finding.fixes[0].title for finding in found] == ([f"write {meant}"] if meant else [])
 
 
-# The last is like simpo, which the trainer of another algorithm knows.
+# The last is like simpo, too, which the trainer of another algorithm knows.
 @pytest.mark.parametrize(
     ("version", "loss", "meant"),
     [
         ("0.23.1", "drgrpo", "write dr_grpo"),
         ("0.23.1", "dr_grpo", None),
         ("0.23.1", "my_own_objective", None),
-        ("0.22.0", "ppo", None),
+        ("0.22.0", "ppo", "write grpo"),
     ],
 )
 def test_a_loss_that_trl_does_not_have(tmp_path: Path, version: str, loss: str, meant: str | None) -> None:
@@ -311,6 +311,7 @@ def test_a_text_of_a_script_for_a_truth_value(tmp_path: Path, given: str, messag
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
+        ("--loss_type bnp", "bnpo"),
         ("--tuner_type loraa", "lora"),
         ("--loss_type bnpo", None),
         ("--rlhf_type simpo", None),
