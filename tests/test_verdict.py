@@ -88,7 +88,7 @@ def test_all_that_the_verdict_speaks_about_was_reached(check: Check_) -> None:
         ("actor_rollout_ref.model.path=$MODEL", "actor_rollout_ref.model.path", "MODEL"),
         ("data.max_response_length=$1", "data.max_response_length", "rldoctor check FILE -- ARGUMENTS"),
         ("data.max_response_length=$(cat length)", "data.max_response_length", None),
-        ("trainer.nnodes=1,2", "trainer.nnodes", None),
+        ("--multirun trainer.nnodes=1,2", "trainer.nnodes", None),
     ],
 )
 def test_a_core_setting_that_nobody_can_read(check: Check_, given: str, what: str, how: str | None) -> None:
@@ -134,7 +134,7 @@ def test_a_core_setting_that_the_machine_or_the_arguments_tell(check: Check_) ->
 
 
 def test_a_core_setting_that_the_arguments_make_unreadable(check: Check_) -> None:
-    code, found, _ = check("--", "trainer.nnodes=1,2", launch=f'{LAUNCH.rstrip()} "$@"\n')
+    code, found, _ = check("--", "--multirun", "trainer.nnodes=1,2", launch=f'{LAUNCH.rstrip()} "$@"\n')
     assert code == 2
     assert found["missing"][0]["what"] == "run.sh: trainer.nnodes is not known: a sweep over several values"
 

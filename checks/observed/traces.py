@@ -48,8 +48,8 @@ def faults(trace: Trace) -> Iterator[str]:
 
 def overtaken(trace: Trace, engine: Mapping[str, Any]) -> list[str]:
     """Requests whose first token came after that of one that had come later, a line each; none where the engine is to
-    choose otherwise than by arrival, or where older bundles do not tell."""
-    if engine.get("scheduling_policy") not in (None, "fcfs") or engine.get("long_prefill_token_threshold"):
+    choose otherwise than by arrival, or where it or older bundles do not tell."""
+    if engine.get("scheduling_policy") != "fcfs" or engine.get("long_prefill_token_threshold"):
         return []
     told, later = [], None
     begun = [(name, answer["begun"]) for name, answer in trace["answers"].items() if answer.get("begun") is not None]
