@@ -21,6 +21,7 @@ ENGINE = {
     "enable_prefix_caching": True,
     "async_scheduling": True,
 }
+BY_ARRIVAL = {**ENGINE, "scheduling_policy": "fcfs"}
 WHOLE = {**ENGINE, "enable_chunked_prefill": False, "max_num_batched_tokens": 2048}
 
 
@@ -240,11 +241,15 @@ def test_completions_that_outlive_their_request() -> None:
 def test_requests_that_later_ones_overtake() -> None:
     begun = {"request 0": 4, "request 1": 9, "request 2": 9, "request 3": 6}
     answers = {name: answer([1, 2, 3], begun=step) for name, step in begun.items()}
-    (finding,) = findings(engine_internal.check, case(job(answers), None))
+    (finding,) = findings(engine_internal.check, case(job(answers, BY_ARRIVAL), None))
     assert "2 of 4 began after a later one" in finding.message
     assert finding.evidence[0].text == "request 1: its first token came in step 9, that of request 3 in step 6"
-    # Who is to choose otherwise may.
-    for option in ({"scheduling_policy": "priority"}, {"long_prefill_token_threshold": 128}):
-        assert findings(engine_internal.check, case(job(answers, {**ENGINE, **option}), None)) == ()
+    # Who is to choose otherwise may, and so may who does not say how it chooses.
+    for option in (
+        {"scheduling_policy": "priority"},
+        {"long_prefill_token_threshold": 128},
+        {"scheduling_policy": None},
+    ):
+        assert findings(engine_internal.check, case(job(answers, {**BY_ARRIVAL, **option}), None)) == ()
     in_order = {name: answer([1, 2, 3], begun=step) for name, step in zip(answers, (4, 6, 6, 9), strict=True)}
-    assert findings(engine_internal.check, case(job(in_order), None)) == ()
+    assert findings(engine_internal.check, case(job(in_order, BY_ARRIVAL), None)) == ()
