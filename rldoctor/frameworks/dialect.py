@@ -255,7 +255,8 @@ class Dialect:
         configured = map(
             launch.arguments(overrides=self.style is Form.OVERRIDE, flags=self._flags).find, self.config_options
         )
-        absent = (absent_file(launch, one) for one in configured if one is not None and not self.ships(str(one.value)))
+        files = (one for one in configured if one is not None and not self.ships(str(one.value)))
+        absent = (absent_file(launch, one, self.name) for one in files)
         # A script of the framework's own lies in its checkout, which need not be here.
         script = None if self._entries.match(launch.entry) else absent_script(launch)
         draft.refused += filter(None, (misnamed(launch, self.owner), script, *named, *absent))

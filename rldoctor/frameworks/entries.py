@@ -74,10 +74,10 @@ def absent_script(launch: Launch) -> RefusedValue | None:
     return absent_file(launch, script)
 
 
-def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
-    """A file that is not there, where its first folder is, and another one is that the launch names as it names this:
-    by a path from the folder in which it is started. What its script speaks of once more, or whose folder, may be made
-    or fetched by it; of a script that goes to another folder, nobody can say."""
+def absent_file(launch: Launch, native: Native, owner: str = "Python") -> RefusedValue | None:
+    """A file that ``owner`` is to open and that is not there, where its first folder is, and another one is that the
+    launch names as it names this: by a path from the folder in which it is started. What its script speaks of once
+    more, or whose folder, may be made or fetched by it; of a script that goes to another folder, nobody can say."""
     name = native.value.partition(":")[0] if isinstance(native.value, str) else ""
     path = PurePosixPath(name)
     if len(path.parts) < 2 or path.is_absolute() or ".." in path.parts or not set(name).isdisjoint("$~*{"):
@@ -92,7 +92,7 @@ def absent_file(launch: Launch, native: Native) -> RefusedValue | None:
     if not launch.files.has_folder(path.parts[0]):  # a clone, or what is unpacked
         return None
     why = f"there is no such file in the folder where {beside} lies"
-    return native.as_refused(owner="Python", value=name, takes="the path of a file that is there", why=why)
+    return native.as_refused(owner=owner, value=name, takes="the path of a file that is there", why=why)
 
 
 def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:

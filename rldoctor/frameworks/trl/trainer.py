@@ -247,11 +247,10 @@ def _listed(draft: Draft, *keys: str) -> tuple[Native, list[Any]] | None:
     """What the launch gives for a list, where it is known how many it has; one word behind an option is one entry,
     but of a script of the launch's own a word may stand for several."""
     native = next((draft.natives[key] for key in keys if key in draft.natives), None)
-    one = native is not None and isinstance(native.value, int | float | str) and not isinstance(native.value, bool)
-    one = one and not draft.launch.entry.endswith(".py")
-    if native is not None and one and native.form is Form.OPTION:
-        return native, [native.value]
-    if native is None or not isinstance(native.value, list):
+    if native is None:
         return None
+    if not isinstance(native.value, list):
+        own = native.form is not Form.OPTION or draft.launch.entry.endswith(".py")
+        return None if own or type(native.value) not in (int, float, str) else (native, [native.value])
     whole = not any(isinstance(one, Unresolved) and one.raw.startswith("*") for one in native.value)
     return (native, native.value) if whole else None
