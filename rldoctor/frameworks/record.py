@@ -166,7 +166,8 @@ class Validation:
     ``makes`` are the classes (``module:Name``) of which it always makes an object with these settings as its fields.
     ``apart`` are fields of the class that name files or code of the launch's own, and methods of it that connect to
     what is not there: where an object of it is made, the first are left out, and the others do nothing. Of what a
-    function sees they are settings that may be others by then."""
+    function sees they are settings that may be others by then; where the framework ``fills_in`` what is left to None,
+    so may these. ``never_by`` are patterns (``fnmatch``) of entries that do not come to it: they train nothing."""
 
     module: str
     name: str = ""
@@ -178,6 +179,8 @@ class Validation:
     command: str = ""
     makes: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    fills_in: bool = False
+    never_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

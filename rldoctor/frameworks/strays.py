@@ -80,8 +80,10 @@ def sweeps(launch: Launch) -> list[RefusedValue]:
 
 def dangling(launch: Launch, natives: Iterable[Native], options: OptionSet | None) -> Iterator[RefusedValue]:
     """Values that refer to a key which neither the launch nor the configuration of the release has, where the whole of
-    the launch was read."""
+    the launch was read. A configuration by itself is composed with nothing of its defaults list."""
     if options is None or options.gap is not None or launch.missed is not None or launch.own_config:
+        return
+    if launch.tree is not None and launch.tree.has("defaults"):
         return
     for native in natives:
         found = _REFERS.match(native.value.why) if isinstance(native.value, Unresolved) else None

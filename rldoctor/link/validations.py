@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from rldoctor.link.sources import Sources
 from rldoctor.link.stated import refusal_in
 from rldoctor.link.values import NOT_KNOWN, Known, Value
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
-from rldoctor.plan.model import Given, RolloutPlan, Setting, Source
+from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 from rldoctor.records import dataclass
 from rldoctor.tables.options.optionset import OptionSet
 
@@ -178,7 +179,7 @@ def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
         given, whole = _typed_by(options, plan.given), _known(plan, options)
         for package, one in itertools.product(record.packages, asked):
             seen = whole if one.settings and not one.before else given
-            values = {name: value for name, value in seen.items() if name not in one.apart}
+            values = {name: value for name, value in seen.items() if not _may_be_another(one, name, value, given)}
             yield _Asked(package.name, one.module, one.name, one.settings, values)
 
 
@@ -256,7 +257,10 @@ def _complete(plan: RolloutPlan) -> bool:
 def _looking(record: Framework, plan: RolloutPlan) -> list[Validation]:
     """The framework's validations that see a launch like this; its main command's options may go without a group."""
     return [
-        one for one in record.validations if not one.group or plan.group in (one.group, one.group.partition(":")[0])
+        one
+        for one in record.validations
+        if (not one.group or plan.group in (one.group, one.group.partition(":")[0]))
+        and not any(fnmatchcase(plan.entry, pattern) for pattern in one.never_by)
     ]
 
 
@@ -320,10 +324,17 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             # Not every section's class is made, so that the launch has to give what one refuses.
             if found is not None and not {one.key for one in plan.given}.isdisjoint(found.below(section).reads):
                 yield found.below(section)
+    given = {option.name for one in plan.given if (option := options.get_option(one.key)) is not None}
     for one in asked:
         command = {one.command: plan.group.rpartition(":")[2]} if one.command else {}
         variables = _variables(case, plan)
-        yield refusal_of_call(sources, one.module, one.name, one.settings, {**settings, **command}, variables)
+        seen = {n: NOT_KNOWN if _may_be_another(one, n, value, given) else value for n, value in settings.items()}
+        yield refusal_of_call(sources, one.module, one.name, one.settings, {**seen, **command}, variables)
+
+
+def _may_be_another(one: Validation, name: str, value: Any, given: Container[str]) -> bool:
+    """Whether a setting may have another value by the time that the framework's code looks at it."""
+    return name in one.apart or (one.fills_in and value is None and name not in given)
 
 
 def options_of(plan: RolloutPlan, case: Case) -> OptionSet | None:
@@ -342,6 +353,8 @@ def composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
     for one in plan.given:
         known = options.get_option(one.key)
         value = typed(one.value, known.type if known is not None else "str") if one.unknown is None else NOT_KNOWN
+        if known is None and one.form is Form.OPTION and isinstance(one.value, str):
+            value = NOT_KNOWN  # the parser may make a number of it
         found[known.name if known is not None else one.key] = value.value if isinstance(value, Known) else NOT_KNOWN
     return {name: _referred(value, found) for name, value in found.items()}
 

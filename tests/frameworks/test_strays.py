@@ -62,6 +62,13 @@ def test_what_was_not_read_may_have_the_key(launches: Launches) -> None:
     assert owners(launches(files, areal="0.5.3")) == []
 
 
+def test_what_a_configuration_by_itself_takes_from_others(launches: Launches) -> None:
+    """Its defaults list is composed by the command that starts it alone."""
+    text = "pretrain: m\nactor_infer:\n  strategy_args:\n    strategy_name: vllm\ncustom_envs:\n  A: ${custom_env.A}\n"
+    assert owners(launches({"c.yaml": text}, roll="0.2.0")) == [("custom_envs.A", "OmegaConf")]
+    assert owners(launches({"c.yaml": f"defaults:\n  - ../envs@_here_\n{text}"}, roll="0.2.0")) == []
+
+
 def test_what_hydra_knows_of_its_job(launches: Launches) -> None:
     run = "'hydra.run.dir=outputs/${hydra.job.name}' trainer.default_local_dir='${trainer.folder}'"
     assert owners(launches({"run.sh": f"{PPO} {run}\n"}, verl="0.7.0")) == [("trainer.default_local_dir", "OmegaConf")]

@@ -359,6 +359,7 @@ def validate_config(config):
         raise ValueError("no rows")
 """
 PPO = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm\n"
+GENERATION = "python3 -m verl.trainer.main_generation_server actor_rollout_ref.rollout.name=vllm\n"
 BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n    name: vllm\ndata:\n"
 
 
@@ -366,11 +367,13 @@ BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n
     ("name", "text", "message"),
     [
         ("run.sh", PPO, "no micro batch"),
+        # It samples, and has no actor that trains.
+        ("run.sh", GENERATION, None),
         # A configuration by itself is completed by the command line that starts it: only what it gives is refused.
         ("mine.yaml", BASE + "  train_batch_size: 512\n", None),
     ],
 )
-def test_what_a_configuration_leaves_to_its_command_line(
+def test_what_is_not_asked_of_a_launch_that_trains_nothing_or_is_not_whole(
     tmp_path: Path, name: str, text: str, message: str | None
 ) -> None:
     program = tmp_path / "verl" / "utils" / "config.py"
@@ -382,5 +385,58 @@ def test_what_a_configuration_leaves_to_its_command_line(
     case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
     (plan,) = plans(launch, case)
     record = next(record for record in frameworks() if record.name == "verl")
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
+    assert (found and found["message"]) == message
+
+
+FILLED = """\
+def validate_generator_cfg(cfg):
+    assert cfg.generator.max_input_length == cfg.trainer.max_prompt_length, "other lengths"
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ("trainer.max_prompt_length=512", False),  # generator.max_input_length is None until skyrl fills it in
+        ("trainer.max_prompt_length=512 generator.max_input_length=512", False),
+        ("trainer.max_prompt_length=512 generator.max_input_length=1024", True),
+    ],
+)
+def test_what_the_framework_fills_in_before_it_looks(tmp_path: Path, given: str, refused: bool) -> None:
+    program = tmp_path / "skyrl" / "train" / "utils" / "utils.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(FILLED)
+    launch = tmp_path / "run.sh"
+    launch.write_text(f"python -m skyrl.train.entrypoints.main_base {given}\n")
+    case = Case(packages=Packages(python="3.12", distributions=(Distribution(name="skyrl", version="0.3.0"),)))
+    (plan,) = plans(launch, case)
+    record = next(record for record in frameworks() if record.name == "skyrl")
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
+    assert (found is not None) is refused
+
+
+BATCHES = """\
+def slime_validate_args(args):
+    if args.num_steps_per_rollout is not None:
+        size = args.rollout_batch_size * args.n_samples_per_prompt // args.num_steps_per_rollout
+        if args.global_batch_size is not None:
+            assert args.global_batch_size == size, "another size"
+    assert args.rollout_batch_size > 1, "one prompt"
+"""
+
+
+@pytest.mark.parametrize(("rows", "message"), [(8, None), (1, "one prompt")])
+def test_an_option_of_unknown_type_may_be_a_number(tmp_path: Path, rows: int, message: str | None) -> None:
+    """``global_batch_size`` is Megatron's, which slime's own options do not have."""
+    program = tmp_path / "slime" / "utils" / "arguments.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(BATCHES)
+    words = f"--rollout-batch-size {rows} --n-samples-per-prompt 8 --num-steps-per-rollout 1 --global-batch-size 64"
+    launch = tmp_path / "run.sh"
+    launch.write_text(f"python3 train.py {words} --sglang-mem-fraction-static 0.7 --hf-checkpoint m\n")
+    case = Case(packages=Packages(python="3.12", distributions=(Distribution(name="slime", version="0.3.1"),)))
+    (plan,) = plans(launch, case)
+    record = next(record for record in frameworks() if record.name == "slime")
     found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
     assert (found and found["message"]) == message

@@ -45,7 +45,8 @@ FRAMEWORK = Framework(
     # fsdp_worker.py
     sync=Sync(own_names=""),
     validations=tuple(
-        Validation(module=f"{package}.utils.utils", name=name, settings="cfg")
+        # config.py, __post_init__ of skyrl
+        Validation(module=f"{package}.utils.utils", name=name, settings="cfg", fills_in=True)
         for package in ("skyrl.train", "skyrl_train")
         for name in ("validate_cfg", "validate_batch_sizes", "validate_generator_cfg")
     ),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
 
+# Mains that sample, and make no actor that trains.
+_GENERATES = ("*verl*main_generation*",)
+
 FRAMEWORK = Framework(
     home=__name__,
     name="verl",
@@ -28,9 +31,12 @@ FRAMEWORK = Framework(
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
     sync=Sync(own_names="<0.9"),
     validations=(
-        Validation(module="verl.utils.config", name="validate_config", settings="config"),
+        Validation(module="verl.utils.config", name="validate_config", settings="config", never_by=_GENERATES),
         Validation(
-            module="verl.trainer.ppo.ray_trainer", name="RayPPOTrainer._validate_config", settings="self.config"
+            module="verl.trainer.ppo.ray_trainer",
+            name="RayPPOTrainer._validate_config",
+            settings="self.config",
+            never_by=_GENERATES,
         ),
     ),
     imports={
