@@ -367,13 +367,14 @@ BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n
     ("name", "text", "message"),
     [
         ("run.sh", PPO, "no micro batch"),
-        # It samples, and has no actor that trains.
+        # It samples, and has no actor that trains; another main looks by itself.
         ("run.sh", GENERATION, None),
+        ("run.sh", PPO.replace("trainer.main_ppo", "experimental.fully_async_policy.fully_async_main"), None),
         # A configuration by itself is completed by the command line that starts it: only what it gives is refused.
         ("mine.yaml", BASE + "  train_batch_size: 512\n", None),
     ],
 )
-def test_what_is_not_asked_of_a_launch_that_trains_nothing_or_is_not_whole(
+def test_what_is_asked_of_a_whole_launch_of_the_main_that_asks_it(
     tmp_path: Path, name: str, text: str, message: str | None
 ) -> None:
     program = tmp_path / "verl" / "utils" / "config.py"

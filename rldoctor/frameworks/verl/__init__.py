@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
 
-# Mains that sample, and make no actor that trains.
-_GENERATES = ("*verl*main_generation*",)
+# Mains that sample, and make no actor that trains; the fully asynchronous one looks by itself, and takes no batches.
+_OTHER_MAINS = ("*verl*main_generation*", "*fully_async*")
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -31,12 +31,12 @@ FRAMEWORK = Framework(
     # unfuse_moe_params in workers/engine/fsdp/utils.py came with 0.9
     sync=Sync(own_names="<0.9"),
     validations=(
-        Validation(module="verl.utils.config", name="validate_config", settings="config", never_by=_GENERATES),
+        Validation(module="verl.utils.config", name="validate_config", settings="config", never_by=_OTHER_MAINS),
         Validation(
             module="verl.trainer.ppo.ray_trainer",
             name="RayPPOTrainer._validate_config",
             settings="self.config",
-            never_by=_GENERATES,
+            never_by=_OTHER_MAINS,
         ),
     ),
     imports={
