@@ -18,6 +18,7 @@ from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import ENUMERATIONS, defined_as, last_name, parts_of_type, quoted, texts_of
 from rldoctor.link.values import FALSE, NONE, NOT_KNOWN, TRUE, Known, Made, Settings, Value, truth
 from rldoctor.records import dataclass
+from rldoctor.redact.names import is_secret_variable
 
 LONGEST = 32  # a loop that is gone through item by item
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -261,9 +262,11 @@ class Expressions(ABC):
             listed = choices(self.provider, node.args[0], frame.source)
             return Known(listed) if listed is not None else NOT_KNOWN
         if ast.unparse(node.func) in ("os.getenv", "os.environ.get") and isinstance(first, Known):
-            looked = self.variables is not None and is_allowed(str(first.value))
+            variable = str(first.value)
+            # A key is often given only where the job itself runs.
+            looked = self.variables is not None and is_allowed(variable) and not is_secret_variable(variable, "given")
             unset = (*arguments[1:], NONE)[0] if looked else NOT_KNOWN
-            return (self.variables or {}).get(str(first.value), unset)
+            return (self.variables or {}).get(variable, unset)
         if name == "hasattr" and len(node.args) == 2 and isinstance(first, Settings):
             return TRUE if self._attribute(node, frame) in self.attributes else NOT_KNOWN
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Known):

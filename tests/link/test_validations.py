@@ -417,6 +417,31 @@ def test_what_the_framework_fills_in_before_it_looks(tmp_path: Path, given: str,
     assert (found is not None) is refused
 
 
+ASKS = """\
+import os
+def validate_cfg(cfg):
+    if cfg.trainer.logger == "wandb":
+        assert os.environ.get("WANDB_API_KEY"), "no key"
+    if cfg.trainer.logger == "mlflow":
+        assert os.environ.get("NCCL_DEBUG"), "no debug"
+"""
+
+
+@pytest.mark.parametrize(("logger", "message"), [("wandb", None), ("mlflow", "no debug")])
+def test_a_key_may_be_given_where_the_job_runs(tmp_path: Path, logger: str, message: str | None) -> None:
+    program = tmp_path / "skyrl_train" / "utils" / "utils.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(ASKS)
+    launch = tmp_path / "run.sh"
+    launch.write_text(f"python -m skyrl_train.entrypoints.main_base trainer.logger={logger}\n")
+    there = Distribution(name="skyrl-train", version="0.2.0")
+    case = Case(packages=Packages(python="3.12", distributions=(there,)), environment={})
+    (plan,) = plans(launch, case)
+    record = next(record for record in frameworks() if record.name == "skyrl")
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
+    assert (found and found["message"]) == message
+
+
 BATCHES = """\
 def slime_validate_args(args):
     if args.num_steps_per_rollout is not None:
