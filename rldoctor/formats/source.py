@@ -109,19 +109,25 @@ def is_private(path: Path, base: Path) -> bool:
     return bool(hidden) and not (hidden == [".cache"] and real.suffix in (".yaml", ".yml", ".json", ".toml"))
 
 
+def is_below(name: str) -> bool:
+    """Whether a name is a path with folders, all of them below the one in which it is looked for."""
+    path = Path(name)
+    return len(path.parts) > 1 and not path.is_absolute() and ".." not in path.parts
+
+
 @dataclass
 class Files:
     """Finds and opens what a launch file names. ``written`` holds files that the launch script itself writes from
-    here-documents; ``opened`` what was read, in order; ``missing`` what was not found; ``below`` the folders in which
-    those lie that were named by a relative path with folders, by these paths. ``kept`` are the texts that a
-    bundle brought along, by their paths: then they are all the files there are."""
+    here-documents; ``opened`` what was read, in order; ``missing`` what was not found; ``below`` the names of what
+    was read by a path with folders (:func:`is_below`). ``kept`` are the texts that a bundle brought along, by their
+    paths: then they are all the files there are."""
 
     base: Path
     kept: Mapping[str, str] | None = None
     written: dict[str, Source] = field(default_factory=dict)
     opened: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    below: dict[str, Path] = field(default_factory=dict)
+    below: list[str] = field(default_factory=list)
 
     def open(self, name: str) -> Source | None:
         """The named file, looked for beside the launch file and in the folders above; None where there is none.
@@ -136,8 +142,8 @@ class Files:
             return None
         if str(path) not in self.opened:
             self.opened.append(str(path))
-        if len(Path(name).parts) > 1 and not Path(name).is_absolute() and ".." not in Path(name).parts:
-            self.below[name] = path.parents[len(Path(name).parts) - 1]
+        if is_below(name):
+            self.below.append(name)
         return self.source(path)
 
     def source(self, path: Path) -> Source:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from rldoctor.formats.native import Native
+from rldoctor.formats.source import is_below
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.slips import slip
@@ -80,7 +81,7 @@ def absent_file(launch: Launch, native: Native, owner: str = "Python") -> Refuse
     more, or whose folder, may be made or fetched by it; of a script that goes to another folder, nobody can say."""
     name = native.value.partition(":")[0] if isinstance(native.value, str) else ""
     path = PurePosixPath(name)
-    if len(path.parts) < 2 or path.is_absolute() or ".." in path.parts or not set(name).isdisjoint("$~*{"):
+    if not is_below(name) or not set(name).isdisjoint("$~*{"):
         return None
     beside = next((one for one in launch.files.below if one != name), None)
     if beside is None or name in launch.files.written or launch.files.find(name) is not None:
