@@ -193,11 +193,11 @@ def _engine_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
                 yield _Asked(record.packages[0].name, module, name, "", left, "engine")
 
 
-def _left_off(case: Case, plan: RolloutPlan, given: Iterable[str]) -> dict[str, bool]:
+def _left_off(case: Case, plan: RolloutPlan, given: Container[str]) -> dict[str, bool]:
     """The switches that a server's launch could turn on, and does not."""
     options = options_of(plan, case) if plan.role == "server" and _complete(plan) else None
     switches = options.items() if options is not None and options.gap is None else ()
-    return {name: False for name, one in switches if one.default is False and name not in {*given}}
+    return {name: False for name, one in switches if one.default is False and name not in given}
 
 
 def _known(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
