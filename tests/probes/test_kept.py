@@ -43,7 +43,8 @@ def test_what_a_finding_names_is_there(environment: Environment, folder: Path) -
     environment.install("ray", "2.0", {"ray.py": "print('so far')\nraise RuntimeError('no further')\n"})
     done = run(folder, "check", "--level", "imports", "--python", environment.python, "--format", "json")
     reported = [one["source"] for found in json.loads(done.stdout)["findings"] for one in found["evidence"]]
-    (log,) = [Path(source) for source in reported if source.startswith(str(folder))]
+    # The folder itself is evidence, too, where its disk is nearly full.
+    (log,) = [Path(source) for source in reported if Path(source).name == "log.txt"]
     assert "so far" in log.read_text()
     assert list(folder.iterdir()) == [log.parent]
 
