@@ -48,6 +48,9 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
         return None
     if options.known(key) is not False:
         return options.doubtful(key)
+    if (choice := _choice(dialect, launch, group or "", key)) is not None:
+        unknown = native.as_unknown(owner=options.source, ignored=not options.rejects)
+        return replace(unknown, chosen_by=choice, exact=exactly)
     # Of several that it is the start of, argparse takes none, and stops even where what it leaves over is dropped.
     starting = options.starting(key) if native.form is Form.OPTION else []
     if len(starting) == 1:
@@ -67,6 +70,15 @@ def unknown_option(dialect: Dialect, launch: Launch, native: Native) -> UnknownO
         exact=exactly,
         ambiguous=bool(starting) and not (since or until),
     )
+
+
+def _choice(dialect: Dialect, launch: Launch, own: str, key: str) -> str | None:
+    """By which words the launch would choose what has the option that its own group lacks."""
+    for words, group in dialect.choices(launch).items():
+        options = launch.options(group) if group != own else None
+        if options is not None and options.known(key) is True:
+            return words
+    return None
 
 
 def _declared_as(native: Native, options: OptionSet) -> str | None:

@@ -426,6 +426,10 @@ class Dialect:
             return self.groups.get(native.group)
         return self.main_group(launch)
 
+    def choices(self, launch: Launch) -> Mapping[str, str]:
+        """The groups of options that the launch could have chosen, by the words that choose them."""
+        return {}
+
     def main_group(self, launch: Launch) -> str:
         """The ``owner:group`` of the launch's command line and YAML."""
         return self.group_of(launch.entry) or self.owner

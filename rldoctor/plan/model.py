@@ -84,7 +84,8 @@ class UnknownOption:
     ``why`` where it is a known option that this version does not apply; ``since`` the release that brings it, ``until``
     the one that took it away; ``renamed`` this version's name for it, where tables show both for one meaning; ``exact``
     that its parser takes a name as it is declared alone, with its dashes or underscores; ``ambiguous`` that it is the
-    start of all in ``nearest``, of which a parser that completes names takes none."""
+    start of all in ``nearest``, of which a parser that completes names takes none; ``chosen_by`` the words by which the
+    launch would choose what has the option: another configuration, another command."""
 
     key: str
     file: str
@@ -99,6 +100,7 @@ class UnknownOption:
     renamed: str | None = None
     exact: bool = False
     ambiguous: bool = False
+    chosen_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,23 @@ def test_options_and_variables_keep_their_places(launches: Launches) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "option", "words"),
+    [
+        ("swift rlhf", "--tensor_model_parallel_size 2", "megatron rlhf"),
+        ("swift rlhf", "--num_train_epochs 2", None),
+        ("megatron rlhf", "--per_device_train_batch_size 2", "swift rlhf"),
+        ("megatron rlhf", "--tensor_model_parallel_size 2", None),
+        ("swift rollout", "--tensor_model_parallel_size 2", ""),  # a server trains nothing
+    ],
+)
+def test_options_of_another_command(launches: Launches, command: str, option: str, words: str | None) -> None:
+    text = f"{command} --model org/model --rlhf_type grpo {option}\n"
+    (plan,) = launches({"run.sh": text}, ms_swift="3.9.0")
+    found = [(one.key, one.chosen_by) for one in plan.unknown if one.key in option]
+    assert found == ([] if words is None else [(option.split()[0], words)])
+
+
+@pytest.mark.parametrize(
     ("command", "role"),
     [
         ("swift rlhf --rlhf_type grpo", "trainer"),

@@ -184,6 +184,35 @@ def test_an_unknown_key_is_named_with_the_nearest_real_one_unless_it_is_added(tm
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "entry", "more", "words"),
+    [
+        ("0.6.1", "verl.trainer.main_ppo", "", "--config-name=ppo_megatron_trainer"),
+        ("0.8.0", "verl.trainer.main_ppo", "", "model_engine=megatron"),
+        ("0.8.0", "verl.trainer.main_ppo", "model_engine=veomni", "model_engine=megatron"),
+        ("0.8.0", "verl.trainer.main_ppo", "model_engine=megatron", None),
+        ("0.6.1", "verl.trainer.main_ppo", "--config-name=ppo_megatron_trainer", None),
+        ("0.6.1", "recipe.dapo.main_dapo", "", "--config-name=dapo_megatron_trainer"),
+        ("0.6.1", "recipe.dapo.main_dapo", "--config-name=dapo_megatron_trainer.yaml", None),
+    ],
+)
+def test_options_of_an_engine_that_was_not_chosen(
+    version: str, entry: str, more: str, words: str | None, launches: Launches
+) -> None:
+    key = "actor_rollout_ref.actor.megatron.tensor_model_parallel_size"
+    (found,) = launches({"run.sh": f"python3 -m {entry} {BASE} {more} {key}=2\n"}, verl=version)
+    assert [(one.key, one.chosen_by, one.nearest) for one in found.unknown] == ([(key, words, ())] if words else [])
+    assert found.value("engine.tensor_parallel_size") == 2
+
+
+def test_options_of_fsdp_where_megatron_trains(launches: Launches) -> None:
+    key = "actor_rollout_ref.actor.fsdp_config.wrap_policy.min_num_params"
+    (found,) = launches(
+        {"run.sh": f"python3 -m verl.trainer.main_ppo {BASE} model_engine=megatron {key}=2\n"}, verl="0.8.0"
+    )
+    assert [(one.key, one.chosen_by) for one in found.unknown] == [(key, "model_engine=dp")]
+
+
 @pytest.mark.parametrize("sign", ["", "+", "++"])
 def test_below_an_empty_mapping_hydra_takes_a_key_with_a_plus_alone(sign: str, tmp_path: Path) -> None:
     # https://github.com/verl-project/verl/issues/7319

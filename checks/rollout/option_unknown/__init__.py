@@ -51,6 +51,7 @@ from rldoctor.api import (
     plan_of,
 )
 from rldoctor.api.engine import release
+from rldoctor.api.plan import UnknownOption
 from rldoctor.api.refusals import (
     declared_choices,
     default_number,
@@ -61,7 +62,7 @@ from rldoctor.api.refusals import (
 from rldoctor.api.refusals import remedies as ways
 
 from . import attention_variable
-from .fixes import in_place, once, refusal, remedies, reported
+from .fixes import in_place, not_chosen, once, refusal, remedies, reported
 
 # What to install where another release of an owner of options is wanted; the others are started from a clone.
 PACKAGES = {name: name for name in ("trl", "ms-swift", "verl", "openrlhf", "vllm", "axolotl", "skyrl", "transformers")}
@@ -80,14 +81,26 @@ check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
     """Names that the release does not declare."""
     plan = plan_of(case)
+    anybody = " ".join(part for part in (plan.framework, plan.version) if part)
+    elsewhere: dict[tuple[str, str], list[UnknownOption]] = {}
     for option in once(plan.unknown):
-        owner = option.owner or " ".join(part for part in (plan.framework, plan.version) if part)
+        if option.chosen_by:  # one choice is one finding, however many options hang on it
+            elsewhere.setdefault((option.chosen_by, option.owner or anybody), []).append(option)
+            continue
+        owner = option.owner or anybody
         goes_on = option.ignored or bool(option.why)
         yield check.finding(
             f"{owner} {reported(option)}" + (" (it is ignored)" if option.ignored and not option.why else ""),
             severity=Severity.WARNING if goes_on else Severity.ERROR,
-            evidence=(Evidence(text=option.key, source=option.file, line=option.line or None, setting=option.key),),
+            evidence=(_named(option),),
             fixes=tuple(remedies(option, PACKAGES.get(owner.partition(" ")[0]))),
+        )
+    for (words, owner), options in elsewhere.items():
+        yield check.finding(
+            f"{owner} {not_chosen(options, words)}",
+            severity=Severity.WARNING if all(option.ignored for option in options) else Severity.ERROR,
+            evidence=tuple(map(_named, options)),
+            fixes=(Fix(title=f"choose {words}, or take out what it alone has"),),
         )
     if plan.version is None:  # then they were compared with the options of all releases
         raise NotChecked(
@@ -110,6 +123,10 @@ def value_refused(case: Case) -> Iterator[Finding | Reach]:
         )
     _all_declared(plan)
     yield Reach(f"the values of {len(plan.given)} options")
+
+
+def _named(option: UnknownOption) -> Evidence:
+    return Evidence(text=option.key, source=option.file, line=option.line or None, setting=option.key)
 
 
 def _quoted(key: str, value: str, file: str, line: int) -> Evidence:

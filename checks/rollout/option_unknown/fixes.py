@@ -51,6 +51,12 @@ def reported(option: UnknownOption) -> str:
     return f"knows no option {option.key}" + meant
 
 
+def not_chosen(options: Sequence[UnknownOption], words: str) -> str:
+    """What is wrong with options that another choice of the launch (``words``) would bring."""
+    first, more = options[0].key, len(options) - 1
+    return f"knows no option {first} here: {words} has it" + (f", and {more} more that are given" if more else "")
+
+
 def remedies(option: UnknownOption, package: str | None) -> Iterator[Fix]:
     """The real name; the release that has the option; or without it."""
     if option.owner == SHELL:

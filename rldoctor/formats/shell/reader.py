@@ -199,6 +199,8 @@ def _errors(root: Node) -> list[Node]:
         node = waiting.pop()
         if node.is_error or node.is_missing:
             found.append(node)
-        elif node.has_error:
+        elif (
+            node.has_error and node.type != "expansion"
+        ):  # that is read otherwise, or its value is said not to be known
             waiting.extend(reversed(node.children))
     return found

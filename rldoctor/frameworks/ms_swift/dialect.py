@@ -28,6 +28,12 @@ from rldoctor.plan.vocabulary import terms
 # Sections of the Ray path's YAML; what stands in one is the same option as above them (ray/megatron/driver_utils.py).
 _ROLES = ("train", "rollout", "teacher")
 _SERVERS = ("swift rollout", "swift deploy")
+# Which commands have which options; deploy serves no training.
+_COMMANDS = {
+    "swift rlhf": "ms-swift:rlhf",
+    "megatron rlhf": "ms-swift:megatron-rlhf",
+    "swift rollout": "ms-swift:rollout",
+}
 # What names the files that register more rewards.
 _PLUGINS = ("external_plugins", "custom_register_path")
 
@@ -77,6 +83,10 @@ class MsSwift(Dialect):
     def role(self, launch: Launch) -> str:
         """``server`` for the commands that serve."""
         return "server" if launch.entry.startswith(_SERVERS) or launch.entry.endswith("rollout.py") else "trainer"
+
+    def choices(self, launch: Launch) -> Mapping[str, str]:
+        """The other command that trains, and the server beside it."""
+        return {} if self.role(launch) == "server" else _COMMANDS
 
     def main_group(self, launch: Launch) -> str:
         """By the command; a YAML file that gives devices by role, or batches as Megatron does, is Megatron's."""

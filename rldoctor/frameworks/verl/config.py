@@ -27,6 +27,18 @@ SHIPPED = {name for _, name in _MAINS} | {
 _ENGINES = {"dp": BASE, "megatron": MEGATRON, "veomni": "model_engine=veomni", "torchtitan": "model_engine=torchtitan"}
 
 
+def choices(launch: Launch) -> dict[str, str]:
+    """The groups of the configurations that the launch's main could compose, by the words that choose them."""
+    own = _own(launch)
+    options = launch.options(f"verl:{own}")
+    if options is None or own is None:
+        return {}
+    if own == BASE and options.known("model_engine") is True:
+        return {f"model_engine={engine}": f"verl:{group}" for engine, group in _ENGINES.items()}
+    names = (own, f"{own.removesuffix('_trainer')}_megatron_trainer")
+    return {f"--config-name={name}": f"verl:{name}" for name in names}
+
+
 def generates(launch: Launch) -> bool:
     """Whether it only generates, with the configuration generation.yaml (through 0.7.0)."""
     return launch.entry.endswith(".main_generation")
@@ -36,7 +48,7 @@ def configuration(launch: Launch) -> tuple[str, bool]:
     """The group that comes closest, and whether the launch takes exactly that configuration, so that other keys are
     refused."""
     arguments = launch.arguments(overrides=True)
-    own = next((name for patterns, name in _MAINS if patterns.match(launch.entry)), None)
+    own = _own(launch)
     named = _named(launch) or own
     name = named.removesuffix(".yaml") if isinstance(named, str) else ""
     if name not in SHIPPED:
@@ -74,6 +86,11 @@ def hidden(launch: Launch, key: str) -> bool:
         return False
     options = (launch.options(f"verl:{name}") for name in sorted({*SHIPPED, *_ENGINES.values()}))
     return any(one is not None and one.known(key) is True for one in options)
+
+
+def _own(launch: Launch) -> str | None:
+    """The configuration that the main asks for."""
+    return next((name for patterns, name in _MAINS if patterns.match(launch.entry)), None)
 
 
 def _named(launch: Launch) -> Any:

@@ -17,7 +17,7 @@ from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.patterns import Patterns
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule
-from rldoctor.frameworks.verl.config import BASE, SHIPPED, chooses_engine, configuration, generates, hidden
+from rldoctor.frameworks.verl.config import BASE, SHIPPED, choices, chooses_engine, configuration, generates, hidden
 from rldoctor.frameworks.verl.table import BESIDE, TABLE
 from rldoctor.plan.model import Form
 
@@ -392,6 +392,10 @@ class Verl(Dialect):
         arguments = launch.arguments(overrides=True)
         named = all(arguments.value(key) is not None for key in ("data.train_files", "actor_rollout_ref.model.path"))
         return named and configuration(launch)[1] and super().is_whole(launch)
+
+    def choices(self, launch: Launch) -> Mapping[str, str]:
+        """The engines that could train, each with options of its own."""
+        return choices(launch)
 
     def main_group(self, launch: Launch) -> str:
         """The configuration that is composed, as far as verl ships it."""

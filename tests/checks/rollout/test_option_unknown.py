@@ -49,6 +49,24 @@ def test_names_the_option_the_line_and_the_nearest_real_one() -> None:
     assert (finding.evidence[0].source, finding.evidence[0].line) == ("run.sh", 31)
 
 
+def test_what_one_choice_would_bring_is_one_finding() -> None:
+    places = [
+        ("actor_rollout_ref.actor.megatron.param_offload", 7),
+        ("actor_rollout_ref.ref.megatron.param_offload", 9),
+    ]
+    options = [replace(TYPO, key=key, line=line, nearest=(), chosen_by="model_engine=megatron") for key, line in places]
+    typo, chosen = judge_one(check, with_unknown(*options, TYPO)).findings
+    assert "did you mean" in typo.message
+    assert chosen.message == (
+        "verl 0.6.1 knows no option actor_rollout_ref.actor.megatron.param_offload here: "
+        "model_engine=megatron has it, and 1 more that are given"
+    )
+    assert [one.line for one in chosen.evidence] == [7, 9]
+    assert [fix.title for fix in chosen.fixes] == ["choose model_engine=megatron, or take out what it alone has"]
+    (alone,) = judge_one(check, with_unknown(options[1])).findings
+    assert alone.message.endswith("here: model_engine=megatron has it")
+
+
 def test_known_options_of_a_known_release_are_quiet() -> None:
     case = with_unknown()
     assert case.plan is not None

@@ -69,7 +69,7 @@ def test_generated_scripts_are_read_as_bash_runs_them(batch: int, tmp_path: Path
         'A=${P:-$((1024 * 2))}\nB="${Q:-$((A + 1))}"\nrun $A $B ${D:=$((A > 5 ? 7 : 8))}x\n',
         'A=1 B=2 C=c.d\nP=data/$A/$B/$C.parquet\nrun "$P" x=$A-$B-$C/ ${A}/$B/c "$A"/$B,$C=1 {a,$A/$B/c} $A/$B\\ d\n',
         "A=1\nB=2\nexport P=$A/$B/x Q=$A:$B:y\nrun $P $Q $((A * 8/$B)) $A.$B.$A*\n",
-        "A=3\nB=${P:-$(((A + 4) / 2))}\nrun ${C:-$(((A + B) * 2))}\n",
+        'A=3\nB=${P:-$(((A + 4) / 2))}\nrun ${C:-$(((A + B) * 2))}\nrun "${Q:-$(((A * B)))}" ${R:-$((A))}\n',
         'set -eou pipefail\nrun "$@" $#\n',
         'set -o errexit -uo pipefail a b\nrun "$@"\n',
         'P=proj\nrun ${P:+--project "$P" --entity \'me too\'} "${Q:-a \'b\'}" ${Q:- lead "x y" } end\n',

@@ -245,6 +245,14 @@ def test_a_line_that_goes_on_where_the_script_ends() -> None:
         assert found.notes == []
 
 
+def test_an_expansion_that_the_grammar_stumbles_over_and_the_reader_reads_is_no_fault_of_the_script() -> None:
+    text = "A=${X:-$(((B + 1) * 2))}\nrun $A ${Y:-$(((1 + 2) * 2))} ${Z:-$(((RANDOM + 1) * 2))}\n"
+    found = read_shell(Source(text, "run.sh"), {"B": "3"})
+    *known, drawn = [word.value for word in found.commands[0].words[1:]]
+    assert known == ["8", "6"] and isinstance(drawn, Unresolved)
+    assert found.notes == []
+
+
 def test_what_the_grammar_cannot_read_in_its_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grammar, "SECONDS", 0.1)
     with pytest.raises(InputError, match=r"^run.sh: a script that is too far from bash to be read$"):
