@@ -154,8 +154,9 @@ def fill_defaults(dialect: Dialect, draft: Draft) -> None:
         return
     for key, rule in dialect.rules().items():
         if key in options and rule.option not in draft.settings and dialect.is_part(draft.launch, key):
-            value = rule.canonical(filled(dialect, draft, group, key))
-            draft.default(rule.option, value, key, f"default of {options.source}")
+            own = filled(dialect, draft, group, key)
+            word = own if isinstance(own, str) else None
+            draft.default(rule.option, rule.canonical(own), key, f"default of {options.source}", word)
 
 
 def filled(dialect: Dialect, draft: Draft, group: str, key: str) -> Any:

@@ -116,12 +116,15 @@ class Draft:
             setting = replace(setting, value=self._imagine(option), unknown=None)
         self.settings[option] = setting
 
-    def default(self, option: str, value: Any, key: str | None = None, how: str | None = None) -> None:
-        """Sets ``option`` to what the framework takes where nothing is given, unless something is known already."""
+    def default(
+        self, option: str, value: Any, key: str | None = None, how: str | None = None, word: str | None = None
+    ) -> None:
+        """Sets ``option`` to what the framework takes where nothing is given, unless something is known already;
+        ``word`` is the framework's own for the value."""
         if self.settings.get(option) is None:
             why = self._doubt(option, value)
             held = convert(value, _kind(option)) if why is None else Unresolved("", why)
-            self.put(option, _setting(held, source=Source.DEFAULT, key=key, how=how))
+            self.put(option, _setting(held, source=Source.DEFAULT, key=key, how=how, raw=word))
 
     def _doubt(self, option: str, value: Any) -> str | None:
         """Why the default need not be what the launch runs with; None where it is."""

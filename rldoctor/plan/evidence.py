@@ -110,7 +110,10 @@ def as_option(name: str, setting: Setting) -> str:
 
 
 def _written(plan: RolloutPlan, option: str, setting: Setting) -> Any:
-    """The value as the file has it, where it is one that the framework calls otherwise (``mode=async``)."""
+    """The value as the file or the framework's default has it, where it is one that the framework calls otherwise
+    (``mode=async``)."""
+    if setting.source is Source.DEFAULT and setting.raw:
+        return setting.raw
     if setting.source is not Source.GIVEN or setting.path:
         return setting.value
     place = (option, setting.key, setting.file, setting.line)

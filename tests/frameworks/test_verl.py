@@ -9,6 +9,7 @@ import pytest
 from rldoctor.frameworks import by_name
 from rldoctor.launch.recognise import read
 from rldoctor.model import Edit
+from rldoctor.plan.evidence import cite
 from rldoctor.plan.model import RolloutPlan, Source
 from rldoctor.tables.options import Option, OptionSet
 from tests.frameworks.conftest import Launches
@@ -220,6 +221,13 @@ def test_below_an_empty_mapping_hydra_takes_a_key_with_a_plus_alone(sign: str, t
     (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {sign}{key}=sdpa {key}=eager\n")
     (found,) = read(tmp_path / "run.sh", known=known)
     assert [(u.key, u.nearest) for u in found.unknown] == ([] if sign else [(key, (f"+{key}",))])
+
+
+def test_a_default_is_cited_as_verl_has_it(launches: Launches) -> None:
+    """The plan has whether requests are asynchronous, verl a word for it."""
+    (found,) = launches({"run.sh": f"python3 -m verl.trainer.main_ppo {BASE}\n"}, verl="0.8.0")
+    (line,) = cite(found, "rollout.async_engine")
+    assert (found.value("rollout.async_engine"), line.text) == (True, f"{ROLLOUT}.mode = async (default)")
 
 
 def test_defaults_follow_what_they_refer_to(tmp_path: Path) -> None:
