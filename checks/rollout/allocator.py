@@ -53,6 +53,9 @@ check = Check("RLD207", "sleep-mode-allocator-conflict", __doc__)
 VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 SLEEP = "engine.enable_sleep_mode"
 EXPANDABLE = "expandable_segments:True"
+# Before vLLM could sleep (vllm/device_allocator came with 0.7.0), frameworks freed its cache and moved its weights by
+# themselves.
+SLEEPS_FROM = (0, 7)
 # The assertion came with 0.8.0, and gave way to a switch around the pool in 0.20.1.
 ASSERTS_FROM, ASSERTS_BEFORE = (0, 8), (0, 20, 1)
 # They give the engine's processes a value of their own.
@@ -71,6 +74,8 @@ def expandable_segments_with_sleep(case: Case) -> Iterator[Finding | Reach]:
     version = release(case)
     if version is None:
         raise NotChecked("the vLLM release is not known")
+    if version < SLEEPS_FROM:
+        raise NotApplicable("vLLM has no sleep mode before 0.7.0")
     setting = plan.get(f"env.{VARIABLE}")
     if setting is not None and setting.unknown is not None:
         raise NotChecked(f"{VARIABLE}: {setting.unknown}")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rldoctor.formats.python.reader import PythonFile
 
 
+_MODULE = re.compile(r"\w+(\.\w+)+")
+
+
 def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool]) -> list[Native]:
     """The settings of a launch in order of precedence: those of the configuration that ``--config-path`` and
     ``--config-name`` (``-cp``, ``-cn``) or the script's ``@hydra.main`` name, then the overrides that are values. Empty
@@ -91,15 +94,17 @@ class _Search:
         call = next(iter(script.calls("hydra.main")), None) if script is not None else None
         if call is not None and script is not None:
             own, of_call = call.keywords.get("config_path"), call.keywords.get("config_name")
-            # What the framework's own main takes is its defaults.
-            if launch.python is not None or not (isinstance(of_call, str) and ships(of_call.removesuffix(".yaml"))):
+            # What the framework's own main takes is its defaults; a fork may keep another one beside them.
+            taken = name if name is not None and launch.python is None else of_call
+            if launch.python is not None or not (isinstance(taken, str) and ships(_stem(taken))):
                 name = name or (of_call if isinstance(of_call, str) else None)
                 if path is None and isinstance(own, str):
                     path = str(PurePosixPath(script.source.file).parent / own)
         folders = [_relative(folder) for folder in (path, more) if folder is not None]
-        if path is not None and not path.startswith("/") and launch.entry.endswith(".py"):
-            # initialize(config_path=...) looks beside the script that calls it.
-            folders.append(str(PurePosixPath(launch.entry).parent / folders[0]))
+        place = _place(launch.entry) if launch.entry.endswith(".py") or not (name and ships(_stem(name))) else None
+        if path is not None and not path.startswith("/") and place is not None:
+            # A relative one is looked for beside the code that calls hydra.main or initialize.
+            folders.append(str(place / folders[0]))
         search = _Search(launch, folders or ([""] if name is not None else []), name)
         search.extend(arguments)
         return search
@@ -146,13 +151,24 @@ def _module(launch: Launch) -> PythonFile | None:
     """The script behind ``python -m NAME``, where it is at hand."""
     from rldoctor.formats.python.reader import read_python
 
-    if not re.fullmatch(r"\w+(\.\w+)+", launch.entry) or launch.entry.endswith(".py"):
+    if not _MODULE.fullmatch(launch.entry) or launch.entry.endswith(".py"):
         return None
     try:
         source = launch.files.open(launch.entry.replace(".", "/") + ".py")
         return read_python(source) if source is not None else None
     except InputError:
         return None
+
+
+def _place(entry: str) -> PurePosixPath | None:
+    """The folder of a script, or of a module as its parents name it."""
+    if entry.endswith(".py"):
+        return PurePosixPath(entry).parent
+    return PurePosixPath(*entry.split(".")[:-1]) if _MODULE.fullmatch(entry) else None
+
+
+def _stem(config: str) -> str:
+    return PurePosixPath(config).name.removesuffix(".yaml")
 
 
 def _text(arguments: Arguments, *keys: str) -> str | None:

@@ -95,6 +95,8 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
     accepted: tuple[bool, ...] = ()
     kind = option.type.removesuffix("?")
     if kind == "bool" and not _MEANS_TRUE.match(value):
+        if not _MEANS_FALSE.match(value) and not _is_published(dialect, launch, native):
+            return None  # a fork's own switch may as well name what it switches on
         why, takes = "this is a text, and every text counts as true", "true or false"
         accepted = (False,) if _MEANS_FALSE.match(value) else ()
     elif _names(option) and native.form is Form.KEYWORD and value in ("True", "False"):
@@ -109,6 +111,14 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
     return native.as_refused(
         owner=options.source, value=value, accepted=accepted, takes=takes, option=known_as, why=why
     )
+
+
+def _is_published(dialect: Dialect, launch: Launch, native: Native) -> bool:
+    """Whether any release has the option, or may have it."""
+    from rldoctor.frameworks.option_table import OptionTable
+
+    owner, _, group = (dialect.option_group(launch, native) or dialect.owner).partition(":")
+    return OptionTable.load(owner).known(native.key, None, group or None) is not False
 
 
 def _names(option: Option) -> bool:

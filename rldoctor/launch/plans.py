@@ -190,8 +190,13 @@ class Options:
         return declared
 
     def checkout(self, owner: str) -> InstalledOptions | None:
-        """The framework's own source, where the launch file lies in it."""
-        return next((here for folder in self.folders if (here := _installed(str(folder))).has(owner)), None)
+        """The framework's own source, where the launch file lies in it, or beside a copy of it that is installed from
+        a folder of its name (``pip install -e ./verl``)."""
+        from rldoctor.frameworks.layouts import layout_of
+
+        copies = layout_of(owner).packages
+        places = (str(place) for folder in self.folders for place in (folder, *(folder / name for name in copies)))
+        return next((here for place in places if (here := _installed(place)).has(owner)), None)
 
     def _distribution(self, name: str) -> Distribution | None:
         return find(self.packages, canonical(name)) if self.packages is not None else None

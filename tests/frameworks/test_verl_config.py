@@ -233,6 +233,27 @@ def test_a_main_of_ones_own_takes_its_own_configuration(launches: Launches) -> N
     assert setting is not None and (setting.source.value, setting.value) == ("default", 512)
 
 
+@pytest.mark.parametrize("named", ["--config-path=config --config-name=mine.yaml", "--config-name=mine"])
+def test_a_forks_own_configuration_lies_beside_its_main(launches: Launches, named: str) -> None:
+    """Hydra looks for a relative folder beside the module that calls hydra.main, wherever the script lies."""
+    main = (
+        '@hydra.main(config_path="config", config_name="ppo_trainer", version_base=None)\ndef main(config):\n    pass\n'
+    )
+    files = {
+        "scripts/train/run.sh": f"python3 -m {MAIN} {named} {ROLLOUT}.name=vllm\n",
+        "verl/trainer/main_ppo.py": "import hydra\n\n\n" + main,
+        "verl/trainer/config/mine.yaml": "data: {max_response_length: 96}\n",
+    }
+    (plan,) = launches(files, verl="0.6.1")
+    assert plan.value("lengths.response") == 96 and plan.notes == ()
+    # One that verl ships is its defaults, as long as nothing of it is installed from there.
+    files["scripts/train/run.sh"] = f"python3 -m {MAIN} {named.replace('mine', 'ppo_trainer')} {ROLLOUT}.name=vllm\n"
+    files["verl/trainer/config/ppo_trainer.yaml"] = "data: {max_response_length: 96}\n"
+    (plan,) = launches(files, verl="0.6.1")
+    setting = plan.get("lengths.response")
+    assert setting is not None and setting.source.value == "default"
+
+
 def test_a_main_of_ones_own_is_read_by_itself(launches: Launches) -> None:
     main = '@hydra.main(config_path="config", config_name="mine", version_base=None)\ndef main(config):\n    pass\n'
     trains = "import hydra\nfrom verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"

@@ -193,3 +193,14 @@ def test_data_parallel_ranks_of_a_server_are_replicas(
 ) -> None:
     (plan,) = launches({"run.sh": f"vllm serve org/model --data-parallel-size 4 {more}\n"}, vllm=release)
     assert (plan.value("seed.per_replica"), plan.value("placement.engines")) == found
+
+
+def test_a_script_that_is_called_after_vllm_has_a_parser_of_its_own(launches: Launches) -> None:
+    text = "import argparse\nfrom vllm import LLM\n\nparser = argparse.ArgumentParser()\n"
+    text += 'parser.add_argument("--weights")\n'
+    files = {
+        "run.sh": "python vllm_judge/serve_judge.py --weights org/model --port 5000 &\n",
+        "vllm_judge/serve_judge.py": f"{text}LLM(model=parser.parse_args().weights)\n",
+    }
+    (found,) = launches(files, vllm="0.8.5")
+    assert found.unknown == () and found.role == "engine"

@@ -80,3 +80,14 @@ def test_a_source_for_another_python_is_judged_by_its_release(checkout: Path) ->
 def test_a_source_that_can_be_read_gets_no_note(checkout: Path) -> None:
     (plan,) = plans(checkout / "examples" / "run.sh", case())
     assert not [note.text for note in plan.notes if "judged by" in note.text]
+
+
+def test_a_copy_beside_the_launch_counts_as_what_is_installed(checkout: Path) -> None:
+    """A repository that keeps its own copy of the framework in a folder of that name, and installs it from there."""
+    vendored = checkout / "openrlhf"
+    vendored.rename(checkout / "copy")
+    vendored.mkdir()
+    (checkout / "copy").rename(vendored / "openrlhf")
+    (plan,) = plans(checkout / "examples" / "run.sh", case())
+    assert plan.unknown == ()
+    assert plan.value("batch.generations") == 5

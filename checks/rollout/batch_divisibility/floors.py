@@ -105,7 +105,19 @@ def _grouped(plan: RolloutPlan) -> int | None:
     group: int | None = plan.value(GROUP)
     # Of a student that learns from a teacher's distribution the reward is none of the signal.
     distils = any(given.key.startswith("distillation") for given in plan.given)
-    return group if plan.usual("trainer.algorithm", "grpo") in GROUPED and not distils else None
+    if distils or _is_multiplied(plan):
+        return None
+    return group if plan.usual("trainer.algorithm", "grpo") in GROUPED else None
+
+
+def _is_multiplied(plan: RolloutPlan) -> bool:
+    """Whether a fork draws the completions of a prompt under a name of its own beside ``n``: ``n_agent``,
+    ``n_trajectories``."""
+    group = plan.get(GROUP)
+    if group is None or group.key is None or not group.key.endswith(".n"):
+        return False
+    own = (given for given in plan.given if given.option is None and given.key.startswith(f"{group.key}_"))
+    return any(isinstance(given.value, int) and given.value > 1 for given in own)
 
 
 def _compared(plan: RolloutPlan) -> int | None:

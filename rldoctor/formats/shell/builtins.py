@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rldoctor.errors import InputError
 from rldoctor.formats.shell.arithmetic import assigned, assignment
 from rldoctor.formats.shell.grammar import parsed
+from rldoctor.formats.shell.quotes import ends_in_single_quotes
 from rldoctor.formats.shell.reader import Piece, Script, Variable, Word
 from rldoctor.formats.shell.redirects import own_input
 from rldoctor.formats.shell.scope import Scope, known
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 12
 MAX_FILES = 40
+# An expansion that tells as little when it is carried out again.
+_UNREAD = re.compile(r"(?s:\$\(.*\)|`.*`)|\"?\$(?:[@*]|\{?(?P<name>[A-Za-z_]\w*)\}?)\"?")
 _LEAVING = frozenset({"exit", "return", "break", "continue"})
 _FILLING = frozenset({"read", "mapfile", "readarray", "getopts"})
 
@@ -96,9 +100,36 @@ class Builtins(Scope):
 
     def _eval(self, node: Node, words: list[Word]) -> None:
         unknown = next((word.value for word in words if isinstance(word.value, Unresolved)), None)
-        if unknown is not None:
+        started = words and any(isinstance(piece.text, str) and piece.text.strip() for piece in words[0].pieces)
+        if unknown is not None and not started:
             self.note(node, f"eval: {unknown.why}")
-        self.read_text(" ".join(word.text for word in words), self.expander.line(node))
+        text = " ".join(self._evaluated(word) if started else word.text for word in words)
+        self.read_text(text, self.expander.line(node))
+
+    def _evaluated(self, word: Word) -> str:
+        """A word as ``eval`` reads it, in which what is not known is asked for again by its variable."""
+        if isinstance(word.value, str):
+            return word.value
+        parts: list[str] = []
+        for piece in word.pieces:
+            if isinstance(piece.text, str):
+                parts.append(piece.text or " " * piece.boundary)
+            else:
+                asked = self._asked(piece, piece.text)
+                parts.append(f"'\"{asked}\"'" if ends_in_single_quotes("".join(parts)) else asked)
+        return "".join(parts)
+
+    def _asked(self, piece: Piece, text: Unresolved) -> str:
+        """What stands for an unknown part of a word where it is read once more."""
+        variables, named = self.expander.variables, _UNREAD.fullmatch(text.raw)
+        if named is not None and named["name"] not in variables:
+            return text.raw
+        name = next((name for name, held in variables.items() if held.value == text and "[" not in name), None)
+        if name is None:
+            name = f"unknown_{len(variables)}"
+            words = tuple(replace(word, pieces=(piece,), many=piece.many) for word in known(text, piece.line).words)
+            self.set(name, Variable(words, piece.line, array=piece.many))
+        return f"${{{name}[@]}}" if piece.many else f"${{{name}}}"
 
     def _set(self, words: list[Word]) -> None:
         sign, named = "", 0  # so many words that follow are names of options that -o asks for

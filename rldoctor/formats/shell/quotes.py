@@ -17,6 +17,13 @@ def unclosed(text: str) -> tuple[str, int] | None:
     return _Scan(text).left_open()
 
 
+def ends_in_single_quotes(text: str) -> bool:
+    """Whether what stands behind ``text`` is in single quotes."""
+    scan = _Scan(text)
+    scan.left_open()
+    return bool(scan.open) and scan.open[-1][0] == "'"
+
+
 class _Scan:
     """One pass over a script. ``open`` are the quotes and brackets that it is in with their lines, ``waiting`` the
     here-documents that begin behind the line."""

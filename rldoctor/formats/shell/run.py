@@ -32,6 +32,9 @@ MAX_CALLS = 12
 # A loop is followed round by round as long as it starts nothing, and within another loop not at all.
 MAX_ROUNDS = 64
 MAX_ABREAST = 8
+# What a loop over a script's arguments asks for: their number, one of them, all of them, or the options among them.
+_COLLECTED = re.compile(r"\b([A-Za-z_]\w*)\+?=\(")
+_ARGUMENTS = re.compile(r"\$\{?[#@*1]|\bgetopts\b|^for\s+\w+\s*;")
 # Commands that change nothing a launch depends on.
 _QUIET = frozenset({"echo", "printf", "cd", "mkdir", "sleep", "test", "[", "pushd", "popd", "wait", "trap", "ulimit"})
 # Commands with a grammar of their own, which they lose behind assignments that end a line.
@@ -261,6 +264,32 @@ class Runner(Builtins):
         if escaped:
             self.blur(names)
         self.loops -= 1
+        if self._goes_through_arguments(node, body) and not self._started(commands):
+            self._without_arguments(before.variables, set(names) - set(_COLLECTED.findall(self.expander.text(node))))
+
+    def _started(self, mark: int) -> list[Command]:
+        """The commands from ``mark`` on that start something."""
+        return [one for one in self.script.commands[mark:] if one.words[0].text not in _QUIET]
+
+    def _goes_through_arguments(self, node: Node, body: list[Node]) -> bool:
+        """Whether a loop reads the arguments of a script of which it is not known what it is started with."""
+        positional = self.expander.positional
+        if positional is not None and not (len(positional) == 1 and positional[0].many):
+            return False
+        head = self.expander.raw[node.start_byte : body[0].start_byte if body else node.end_byte].decode()
+        return _ARGUMENTS.search(head) is not None
+
+    def _without_arguments(self, before: Mapping[str, Variable], names: set[str]) -> None:
+        """Takes back what a loop over the arguments may have set: as with ``${1:-default}``, the file alone counts.
+        What it collects in arrays stays unknown, as ``"$@"`` is."""
+        for name in names - {"@"}:
+            old = before.get(name)
+            if old is None:
+                self.expander.variables.pop(name, None)
+            else:
+                self.expander.variables[name] = old
+                if old.value == "":
+                    self.expander.left_empty.add(name)
 
     def _round_of_any(self, node: Node, body: list[Node]) -> None:
         """One round of a loop of which it is not known how often it runs, nor with which values."""
@@ -302,7 +331,7 @@ class Runner(Builtins):
         self.loops += 1
         done = self._followed(node, body)
         self.loops -= 1
-        started = [c for c in self.script.commands[commands:] if c.words[0].text not in _QUIET]
+        started = self._started(commands)
         again = done != 1 and not (done and done <= MAX_ABREAST and all(c.background for c in started))
         if done is None or (started and again) or self.pending - pending:
             self.restore(before)

@@ -207,6 +207,30 @@ def _seq(words: Sequence[str]) -> str | None:
     return between.join(str(number) for number in range(first, last + (1 if step > 0 else -1), step))
 
 
+def _expr(words: Sequence[str]) -> str | None:
+    """Sums, differences, products and quotients of whole numbers: ``expr 512 + 2048 \\* 2``."""
+    if len(words) % 2 == 0 or not all(re.fullmatch(r"-?\d{1,15}", word) for word in words[::2]):
+        return None
+    terms = [int(words[0])]
+    for sign, text in zip(words[1::2], words[2::2], strict=True):
+        number = int(text)
+        if sign in ("/", "%") and number == 0:
+            return None
+        quotient = abs(terms[-1]) // abs(number or 1) * (1 if (terms[-1] < 0) == (number < 0) else -1)
+        match sign:
+            case "+" | "-":
+                terms.append(number if sign == "+" else -number)
+            case "*":
+                terms[-1] *= number
+            case "/":
+                terms[-1] = quotient
+            case "%":
+                terms[-1] -= quotient * number
+            case _:
+                return None
+    return str(sum(terms))
+
+
 Filter = Callable[[str], str]
 
 
@@ -391,4 +415,5 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], str | None]] = {
     "realpath": _realpath,
     "readlink": lambda words: _realpath(words) if "-f" in words else None,
     "seq": _seq,
+    "expr": _expr,
 }

@@ -109,7 +109,13 @@ def _seeds(draft: Draft) -> None:
 
 def _serves(launch: Launch) -> bool:
     """Whether an entry point listens, beside engines inside a script."""
-    return launch.entry.startswith("vllm")
+    return _is_own(launch.entry)
+
+
+def _is_own(entry: str) -> bool:
+    """Whether a program or module is vLLM's, and no script that is called after it (``vllm_server/start.py``)."""
+    program = entry.partition(" ")[0]
+    return program == "vllm" or (program.startswith("vllm.") and not program.endswith(".py"))
 
 
 # What gives a script vLLM's own options.
@@ -153,7 +159,7 @@ class VLLM(Dialect):
         "AsyncEngineArgs": "vllm:AsyncEngineArgs",
         "EngineArgs": "vllm:EngineArgs",
         "SamplingParams": "vllm:SamplingParams",
-        "vllm*": "vllm:serve",
+        "vllm[ .]*": "vllm:serve",
     }
     table: ClassVar[Mapping[str, str | Rule]] = {
         **ENGINE,
@@ -198,7 +204,7 @@ class VLLM(Dialect):
     def option_group(self, launch: Launch, native: Native) -> str | None:
         """None for the options of a script that has a parser of its own."""
         python = launch.python
-        own = native.form is Form.OPTION and python is not None and not launch.entry.startswith("vllm")
+        own = native.form is Form.OPTION and python is not None and not _is_own(launch.entry)
         if own and python is not None and not _PARSERS.search(python.source.text):
             return None
         return super().option_group(launch, native)

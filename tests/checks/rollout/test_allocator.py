@@ -33,6 +33,13 @@ def test_quiet_without_sleep_and_on_releases_that_switch_it_off_themselves() -> 
     assert later.outcome is Outcome.PASS
 
 
+def test_quiet_before_vllm_could_sleep() -> None:
+    result = judged(check, versions={"vllm": "0.6.3"}, env__PYTORCH_CUDA_ALLOC_CONF=ON, sleep__enabled=True)
+    assert result.outcome is not Outcome.PASS and result.findings == ()
+    awake = judged(check, versions={"vllm": "0.7.2"}, env__PYTORCH_CUDA_ALLOC_CONF=ON, sleep__enabled=True)
+    assert awake.outcome is Outcome.FINDINGS
+
+
 def test_frameworks_that_set_the_variable_for_the_engine() -> None:
     result = judged(check, framework="EasyR1", env__PYTORCH_CUDA_ALLOC_CONF=ON, **ASLEEP)
     assert result.findings == ()

@@ -341,6 +341,13 @@ def test_what_was_cut_off_is_no_default(end: str, fires: bool, tmp_path: Path) -
     assert ["group of 1" in finding.message for finding in found] == ([True] if fires else [])
 
 
+@pytest.mark.parametrize(("name", "fires"), [("n_agent", False), ("n_trajectories", False), ("temperature", True)])
+def test_a_forks_own_count_of_completions_makes_a_group(name: str, fires: bool, tmp_path: Path) -> None:
+    text = f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.{name}=5\n"
+    found = LaunchFile(tmp_path, text, {"verl": "0.2.0"}).findings(check)
+    assert ["group of 1" in finding.message for finding in found] == ([True] if fires else [])
+
+
 OPEN = {"batch__per_device": 3, "batch__accumulation": 1, "batch__generations": 8}
 
 

@@ -272,6 +272,18 @@ def test_a_text_stays_one_where_no_class_is_behind_the_files(tmp_path: Path) -> 
     assert "every text counts as true" in finding.message
 
 
+@pytest.mark.parametrize(("value", "fires"), [("memory", False), ("off", True)])
+def test_a_forks_own_switch_may_name_what_it_switches_on(tmp_path: Path, value: str, fires: bool) -> None:
+    from rldoctor.frameworks.option_table import OptionTable
+
+    table = OptionTable.load("verl").at("0.3.0.post1", None, {})
+    config = tmp_path / "verl" / "trainer" / "config" / "ppo_trainer.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("".join(f"{key}: null\n" for key in table) + "recall: {enable: false, memory: {size: 8}}\n")
+    found = options(tmp_path, "0.3.0.post1", f"recall.enable={value}").findings(check)
+    assert ["every text counts as true" in finding.message for finding in found] == ([True] if fires else [])
+
+
 def test_what_means_false_is_written_so(tmp_path: Path) -> None:
     (finding,) = options(tmp_path, "0.7.0", "actor_rollout_ref.rollout.free_cache_engine=off").findings(check)
     assert [(edit.option, edit.value) for fix in finding.fixes for edit in fix.edits] == [("sleep.enabled", False)]

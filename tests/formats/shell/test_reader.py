@@ -174,6 +174,88 @@ def test_eval_and_a_command_in_a_variable_are_read() -> None:
     assert words('N=2\nCMD="run --n $N"\neval $CMD') == ["run", "--n", "2"]
 
 
+def test_eval_keeps_the_known_parts_of_its_text() -> None:
+    text = "for d in easy hard; do\n CMD=\"run --n 4 --data $d --tag '$d set' $(date) $MORE\"\n eval $CMD\ndone"
+    first, n, count, *rest = words(text)
+    assert [first, n, count] == ["run", "--n", "4"]
+    assert [getattr(word, "why", word) for word in rest] == [
+        "--data",
+        "d takes several values in turn",
+        "--tag",
+        "d takes several values in turn",
+        "a command's output",
+        "MORE is not set in this file",
+    ]
+
+
+PARSING = """\
+{before}
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --n) N="$2"; shift 2 ;;
+    --more) MORE+=("$2"); shift 2 ;;
+    *) echo "unknown: $1"; exit 1 ;;
+  esac
+done
+{after}
+run $N "${{MORE[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("N=8", "", "8"),
+        ("", 'if [ -z "$N" ]; then N=16; fi', "16"),
+        ("N=", "N=${N:-4}", "4"),
+        ("N=", 'if [ -z "$N" ]; then echo "--n is missing"; exit 1; fi', "N must be set when the script is started"),
+        ("", "", "N is not set in this file"),
+    ],
+)
+def test_a_loop_over_arguments_that_nobody_knows_leaves_what_the_file_says(
+    before: str, after: str, expected: str
+) -> None:
+    found, more = words(PARSING.format(before=before, after=after))[1:]
+    assert getattr(found, "why", found) == expected
+    assert isinstance(more, Unresolved)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        'while getopts "n:" one; do case $one in n) N=$OPTARG ;; esac; done',
+        'for one in "$@"; do case $one in --n=*) N=${one#*=} ;; esac; done',
+        "for one; do N=$one; done",
+        'read_them() { while (( $# )); do N=$2; shift 2; done; }\nread_them "$@"',
+    ],
+)
+def test_loops_over_arguments_in_all_forms(loop: str) -> None:
+    assert words(f"N=8\n{loop}\nrun $N") == ["run", "8"]
+    found = read_shell(Source(f"N=8\n{loop}\nrun $N", "run.sh"), arguments=["--n=2", "3"])
+    assert found.commands[-1].words[-1].value != "8"
+
+
+def test_a_loop_over_arguments_that_starts_something_is_followed() -> None:
+    assert [word.value for word in script('for one in "$@"; do run --model $one; done').commands[0].words[:2]] == [
+        "run",
+        "--model",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$(expr 1024 + 512 \\* 2)", "2048"),
+        ("$(expr 7 - 10 / 4 - 1)", "4"),
+        ("$(expr -7 / 2)$(expr 7 % 4)", "-33"),
+    ],
+)
+def test_numbers_that_expr_computes(text: str, expected: str) -> None:
+    assert words(f"run {text}") == ["run", expected]
+    assert "a command's output" in why("run $(expr length abc)")
+    assert "a command's output" in why("run $(expr 1 / 0)")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
