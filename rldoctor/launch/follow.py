@@ -549,6 +549,8 @@ def _follow(launch: Launch, program: Program, command: Command) -> None:
     try:
         if program.script is not None and program.script.endswith(".py"):
             script = _opened(launch.files, command, program.script)
+        elif program.script is None and program.entry.isidentifier() and program.entry != "python":
+            script = _opened(launch.files, command, f"{program.entry}.py")  # -m train
         if script is None:
             return
         launch.python = read_python(script)

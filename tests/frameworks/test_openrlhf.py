@@ -268,3 +268,11 @@ def test_a_flag_is_taken_out_and_the_generation_of_names_is_guessed_without_a_re
     assert spelling.text == "without --vllm.enable_sleep"
     save(apply([spelling]))
     assert "enable_sleep" not in (tmp_path / "run.sh").read_text()
+
+
+def test_a_script_of_that_name_outside_the_package_has_a_parser_of_its_own(launches: Launches) -> None:
+    options = "--pretrain org/model --vllm_num_engines 2 --oracle_steps 3\n"
+    (own,) = launches({"run.sh": f"ray job submit -- python train_ppo_ray.py {options}"}, openrlhf="0.8.5")
+    assert own.unknown == () and own.value("placement.engines") == 2
+    (package,) = launches({"run.sh": f"python openrlhf/cli/train_ppo_ray.py {options}"}, openrlhf="0.8.5")
+    assert [option.key for option in package.unknown] == ["--oracle_steps"]

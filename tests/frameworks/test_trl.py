@@ -466,3 +466,13 @@ def test_further_trainers_sample_while_they_train(name: str, launches: Launches)
     (plan,) = launches({"train.py": f"{text}{name}Trainer('org/model', args=args).train()\n"}, trl="1.9.0")
     assert (plan.framework, plan.value("placement.mode")) == ("TRL", "colocate")
     assert plan.value("engine.tensor_parallel_size") == 2 and plan.unknown == ()
+
+
+@pytest.mark.parametrize("how", ["torchrun --nproc_per_node 2 -m reward_run", "python -m reward_run"])
+def test_a_module_beside_the_launch_is_its_script(launches: Launches, how: str) -> None:
+    files = {
+        "run.sh": f"{how} --model_name_or_path org/model --num_generations 12 --use_vllm true\n",
+        "reward_run.py": "from trl import GRPOConfig, TrlParser\n\nTrlParser((GRPOConfig,)).parse_args_and_config()\n",
+    }
+    (plan,) = launches(files, trl="0.24.0")
+    assert (plan.framework, plan.value("batch.generations")) == ("TRL", 12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rldoctor.api import Fix, RolloutPlan, Severity, dataclass
+from rldoctor.api import Fix, RolloutPlan, Severity, Source, dataclass
 from rldoctor.api.releases import Scope
 
 from ...declared.batches import (
@@ -111,11 +111,13 @@ def _grouped(plan: RolloutPlan) -> int | None:
 
 
 def _is_multiplied(plan: RolloutPlan) -> bool:
-    """Whether a fork draws the completions of a prompt under a name of its own beside ``n``: ``n_agent``,
-    ``n_trajectories``."""
+    """Whether a fork draws the completions of a prompt under a name of its own beside ``n`` (``n_agent``,
+    ``n_trajectories``), or a script of one's own may group them otherwise where nothing says ``n``."""
     group = plan.get(GROUP)
     if group is None or group.key is None or not group.key.endswith(".n"):
         return False
+    if group.source is Source.DEFAULT and plan.entry.endswith(".py") and not plan.entry.endswith("main_ppo.py"):
+        return True
     own = (given for given in plan.given if given.option is None and given.key.startswith(f"{group.key}_"))
     return any(isinstance(given.value, int) and given.value > 1 for given in own)
 

@@ -166,6 +166,12 @@ class OpenRLHF(Dialect):
     beside = BESIDE
     derivations = (models, placement, _lengths, _engine, _seeds, _batch, _trainer)
 
+    def option_group(self, launch: Launch, native: Native) -> str | None:
+        """None for a script of that name outside the package, which may have a parser of its own."""
+        if native.form is Form.OPTION and launch.entry.endswith(".py") and "openrlhf/" not in launch.entry:
+            return None
+        return super().option_group(launch, native)
+
     def claims(self, launch: Launch) -> int:
         """Its entry points, and a fork's with its telling option."""
         found = super().claims(launch)

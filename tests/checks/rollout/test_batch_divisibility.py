@@ -348,6 +348,17 @@ def test_a_forks_own_count_of_completions_makes_a_group(name: str, fires: bool, 
     assert ["group of 1" in finding.message for finding in found] == ([True] if fires else [])
 
 
+def test_a_script_of_ones_own_may_group_them_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import hydra\nfrom verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
+        '@hydra.main(config_path="config", config_name="own", version_base=None)\ndef main(config):\n    pass\n'
+    )
+    own = "python train.py algorithm.adv_estimator=grpo actor_rollout_ref.rollout.name=vllm"
+    assert LaunchFile(tmp_path, f"{own} es.group_size=16\n", {"verl": "0.6.1"}).findings(check) == []
+    (found,) = LaunchFile(tmp_path, f"{own} actor_rollout_ref.rollout.n=1\n", {"verl": "0.6.1"}).findings(check)
+    assert "group of 1" in found.message
+
+
 OPEN = {"batch__per_device": 3, "batch__accumulation": 1, "batch__generations": 8}
 
 
