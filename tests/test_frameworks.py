@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rldoctor.frameworks import Framework, frameworks, trainers
+from rldoctor.frameworks import Framework, frameworks, last_dialects, likely_dialects, trainers
 
 ROOT = Path(__file__).parents[1]
 TRAINERS = ROOT / "rldoctor" / "probes" / "children" / "trainers"
@@ -106,6 +106,21 @@ def test_records_are_whole() -> None:
             assert framework.table(owner).is_file(), owner
         if (metrics := framework.metrics()) is not None and metrics.like:
             assert any(other.name == metrics.like for other in trainers())
+
+
+def test_whatever_a_dialect_knows_its_launches_by_has_a_mark_of_its_record() -> None:
+    for framework in filter(lambda record: record.marks, frameworks()):
+        for dialect in framework.dialects():
+            own = vars(type(dialect))
+            entries = [re.split(r"[*?]", entry) for entry in own.get("entries", ())]
+            names = [name.split(".") for kind in ("keys", "imports") for name in own.get(kind, ())]
+            for parts in (*entries, *names, *([name] for name in own.get("helpers", ()))):
+                assert any(mark in part for mark in framework.marks or () for part in parts), (framework.name, parts)
+
+
+def test_one_framework_alone_is_for_what_nobody_claims() -> None:
+    assert all(framework.marks is not None for framework in frameworks())
+    assert len([*last_dialects()]) == 1 and not {*last_dialects()} & {*likely_dialects(*NAMES)}
 
 
 def test_what_is_built_over_another_comes_before_it() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -88,10 +88,27 @@ def all_dialects() -> tuple[Dialect, ...]:
     return tuple(dialect for record in frameworks() for dialect in record.dialects())
 
 
+def likely_dialects(*texts: str) -> Iterator[Dialect]:
+    """The dialects that may claim a launch in which these texts stand, in the order of the frameworks; none other is
+    imported."""
+    for record in frameworks():
+        if record.marks is None or any(mark in text for mark in record.marks for text in texts):
+            yield from record.dialects()
+
+
+def last_dialects() -> Iterator[Dialect]:
+    """Those that are asked for what nobody else claims."""
+    return (dialect for record in frameworks() if record.marks == () for dialect in record.dialects())
+
+
+@lru_cache(maxsize=64)
 def by_name(name: str) -> Dialect | None:
     """The dialect of a framework, however its name is written."""
     wanted = _plain(name)
-    return next((d for d in all_dialects() if wanted in (_plain(d.name), _plain(d.owner))), None)
+    # The record of that name first: a server's dialect alone is called otherwise than its framework.
+    likely = sorted(frameworks(), key=lambda record: wanted not in (_plain(record.name), _plain(record.title)))
+    found = (dialect for record in likely for dialect in record.dialects())
+    return next((d for d in found if wanted in (_plain(d.name), _plain(d.owner))), None)
 
 
 def has_option(framework: str, option: str) -> bool:
@@ -113,6 +130,8 @@ __all__ = [
     "framework",
     "frameworks",
     "has_option",
+    "last_dialects",
+    "likely_dialects",
     "logged",
     "packages",
     "trainers",

@@ -189,20 +189,23 @@ class Framework:
     ``DIALECT``, ``layout`` with ``LAYOUTS``, ``metrics`` with ``METRICS``, ``tracker`` with ``TRACKERS``,
     ``options/NAME.json``, read when needed.
 
-    ``title`` is the name that people write, and that plans carry. ``over`` is what it is built over. ``trains`` is
-    false for an engine. ``programs`` are console programs whose first argument is a command, ``servers`` expressions
-    over modules and programs that only serve. ``variables`` are prefixes (``VERL_``) and names of environment variables
-    that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions`` distributions whose
-    declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer beside a thread that
-    generates. ``imports`` are the modules that a launch with rollouts imports, older names too: ``always``, with an
-    ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's. ``arguments`` are the
-    modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names too; ``validations``
-    what else judges them. ``asked_by`` is the module of ``probes/children/trainers`` that has its trainer tell
-    log-probabilities."""
+    ``title`` is the name that people write, and that plans carry. ``marks`` are literals of which one stands in each
+    launch of its own: in the entry, the words, the YAML or the script. Only those launches import its dialects; it is
+    asked about each with None, and without any mark about what nobody else claims. ``over`` is what it is built over.
+    ``trains`` is false for an engine. ``programs`` are console programs whose first argument is a command, ``servers``
+    expressions over modules and programs that only serve. ``variables`` are prefixes (``VERL_``) and names of
+    environment variables that it reads; ``secrets`` options that hold a key, with a name that says so; ``companions``
+    distributions whose declarations are read too. ``in_trainer`` is for which releases the engine lives in the trainer
+    beside a thread that generates. ``imports`` are the modules that a launch with rollouts imports, older names too:
+    ``always``, with an ``asynchronous`` engine, and in its ``server``; ``{algorithm}`` in a name is the plan's.
+    ``arguments`` are the modules whose class ``{algorithm}Config`` takes a launch's settings as its fields, older names
+    too; ``validations`` what else judges them. ``asked_by`` is the module of ``probes/children/trainers`` that has its
+    trainer tell log-probabilities."""
 
     home: str
     name: str
     title: str
+    marks: tuple[str, ...] | None = None
     packages: tuple[Package, ...] = ()
     over: tuple[Layer, ...] = ()
     trains: bool = True

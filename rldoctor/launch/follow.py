@@ -18,7 +18,7 @@ from rldoctor.formats.shell.reader import Command, Variable, Word, read_shell
 from rldoctor.formats.shell.rest import is_rest, lost
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
-from rldoctor.frameworks import all_dialects
+from rldoctor.frameworks import likely_dialects
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.launchers.program import Program
 from rldoctor.launch.launchers.tables import CLUSTERS
@@ -302,7 +302,8 @@ def _started(
     }
     given = {**_given(reader.environment), **(variables or {})}
     given.update({native.key: native for native in python.variables()})
-    for call in started(python, {name: helper for one in all_dialects() for name, helper in one.helpers.items()}):
+    helpers = {name: helper for one in likely_dialects(source.text) for name, helper in one.helpers.items()}
+    for call in started(python, helpers):
         inner = {name: _variable_of(source, name, word) for name, word in call.variables}
         own = {n: native.value for n, native in (given | inner).items() if isinstance(native.value, str)}
         known = {**reader.caller, **own}

@@ -12,7 +12,7 @@ from rldoctor.formats.shell.machine import Machine
 from rldoctor.formats.source import Files, Source
 from rldoctor.formats.values import Unresolved
 from rldoctor.formats.yaml.reader import YamlFile
-from rldoctor.frameworks import Framework, all_dialects, by_name, trainers
+from rldoctor.frameworks import Framework, all_dialects, by_name, last_dialects, likely_dialects, trainers
 from rldoctor.frameworks.dialect import Dialect
 from rldoctor.frameworks.launch import KnownOptions, Launch, VersionOf
 from rldoctor.launch.follow import Reader, launches, launches_of_text
@@ -153,25 +153,35 @@ def _chosen(started: list[Launch], forced: Dialect | None) -> list[tuple[Launch,
     found = []
     for launch in started:
         noted = list(launch.notes)
-        claims = [(dialect.claims(launch), dialect) for dialect in all_dialects()]
+        best = _claimed(launch)
         # What others missed when they looked whether it is theirs says nothing of the one that reads it.
         launch.notes[:] = noted
-        score, dialect = max(claims, key=lambda pair: pair[0])
-        if score:
-            found.append((score, launch, dialect))
+        if best is not None:
+            found.append((best[0], launch, best[1]))
     # A data preparation step beside a real launch is no launch.
     strong = [entry for entry in found if entry[0] > WEAK]
     return [(launch, dialect) for _, launch, dialect in strong or found]
 
 
+def _claimed(launch: Launch) -> tuple[int, Dialect] | None:
+    """The dialect that is surest that a launch is its own, and how sure it is; None where no dialect claims it."""
+    files = (one.source.text for one in (launch.tree, launch.python) if one is not None)
+    likely = likely_dialects(launch.entry, "\n".join(word.text for word in launch.words), *files)
+    for some in (likely, last_dialects()):
+        claims = [(score, dialect) for dialect in some if (score := dialect.claims(launch))]
+        if claims:
+            return max(claims, key=lambda pair: pair[0])
+    return None
+
+
 def _refuse_anothers(started: list[Launch], forced: Dialect) -> None:
     """Raises :class:`InputError` where a launch is plainly of another framework than the one that was named."""
     for launch in started:
-        score, dialect = max(((d.claims(launch), d) for d in all_dialects()), key=lambda pair: pair[0])
-        if score >= PLAIN:
-            what = launch.entry or "what it sets"
+        claimed = _claimed(launch)
+        if claimed is not None and claimed[0] >= PLAIN:
+            what, whose = launch.entry or "what it sets", claimed[1].name
             raise InputError(
-                f"{launch.file}:{launch.line}: {what} is {dialect.name}'s, not {forced.name}'s; leave --framework out"
+                f"{launch.file}:{launch.line}: {what} is {whose}'s, not {forced.name}'s; leave --framework out"
             )
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rldoctor.frameworks import all_dialects
+from rldoctor.frameworks.dialect import Dialect
+from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.option_table import OptionTable
+from rldoctor.launch import recognise
 from rldoctor.launch.recognise import read
 from rldoctor.plan.model import RolloutPlan
 from rldoctor.tables.options import OptionSet
@@ -39,3 +44,18 @@ def launches(tmp_path: Path) -> Launches:
         return read(tmp_path / next(iter(files)), version_of=named, known=known, environment=environment)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dialect that is not asked, since none of its marks stands in a launch, would not have claimed it."""
+    asked = recognise._claimed
+
+    def claimed(launch: Launch) -> tuple[int, Dialect] | None:
+        found = asked(launch)
+        again = replace(launch, notes=[*launch.notes], trees=[*launch.trees])
+        every = max(((dialect.claims(again), dialect) for dialect in all_dialects()), key=lambda pair: pair[0])
+        assert found == (every if every[0] else None)
+        return found
+
+    monkeypatch.setattr(recognise, "_claimed", claimed)

@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="areal",
     title="AReaL",
+    marks=("areal", "max_head_offpolicyness", "max_concurrent_rollouts", "gconfig", "config"),
     packages=(
         # The index has releases only of late.
         Package(

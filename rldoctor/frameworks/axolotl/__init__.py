@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="axolotl",
     title="axolotl",
+    marks=("axolotl", "base_model", ".yaml", ".yml"),
     packages=(Package(name="axolotl", modules=("axolotl",), since="0.5.0", found=("torch", "xformers")),),
     over=(Layer(package="trl"),),
     programs=("axolotl",),

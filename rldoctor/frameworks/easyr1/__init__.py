@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="easyr1",
     title="EasyR1",
+    marks=("verl.trainer.main", "verl/trainer/main.py", "worker"),
     packages=(
         Package(
             name="easyr1",

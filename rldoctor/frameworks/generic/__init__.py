@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework
 
-FRAMEWORK = Framework(home=__name__, name="generic", title="generic", trains=False)
+FRAMEWORK = Framework(home=__name__, name="generic", title="generic", trains=False, marks=())

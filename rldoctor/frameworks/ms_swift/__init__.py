@@ -21,6 +21,15 @@ FRAMEWORK = Framework(
     home=__name__,
     name="ms-swift",
     title="ms-swift",
+    marks=(
+        "swift",
+        "megatron",
+        "rlhf_type",
+        "colocate_groups",
+        "vllm_tensor_parallel_size",
+        "RLHFArguments",
+        "RolloutArguments",
+    ),
     packages=(Package(name="ms-swift", modules=("swift",), since="3.0.0"),),
     over=(
         # It takes TRL's trainers as a base and builds engines and servers itself.

@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="nemo-rl",
     title="NeMo-RL",
+    marks=(".py", "nemo_", "vllm_cfg", "dtensor_cfg", "megatron_cfg", "colocated", "num_prompts_per_step", "defaults"),
     packages=(
         Package(
             name="nemo-rl",

@@ -8,6 +8,17 @@ FRAMEWORK = Framework(
     home=__name__,
     name="open-r1",
     title="open-r1",
+    marks=(
+        "open_r1",
+        "dataset_prompt_column",
+        "system_prompt",
+        "benchmarks",
+        "dataset_mixture",
+        "cosine_max_len",
+        "code_language",
+        "hub_model_revision",
+        "overwrite_hub_revision",
+    ),
     packages=(
         Package(
             name="open-r1",

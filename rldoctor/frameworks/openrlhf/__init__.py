@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="openrlhf",
     title="OpenRLHF",
+    marks=("openrlhf", "train_ppo", "vllm_num_engines", "vllm.num_engines"),
     packages=(Package(name="openrlhf", modules=("openrlhf",), since="0.5.0", alternatives={"vllm-latest": "vllm"}),),
     over=(Layer(package="vllm"),),
     programs=("openrlhf",),

@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="prime-rl",
     title="prime-rl",
+    marks=("prime_rl", "orchestrator", "deployment", "@"),
     packages=(
         Package(
             name="prime-rl",

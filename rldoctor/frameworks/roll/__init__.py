@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="roll",
     title="ROLL",
+    marks=("pipeline", "actor_infer"),
     packages=(
         # The index has another project of this name.
         Package(

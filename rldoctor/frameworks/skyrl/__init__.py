@@ -10,6 +10,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="skyrl",
     title="SkyRL",
+    marks=("skyrl", "generator", "placement", "policy_mini_batch_size"),
     packages=(
         Package(
             name="skyrl",

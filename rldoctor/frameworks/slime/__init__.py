@@ -8,6 +8,18 @@ FRAMEWORK = Framework(
     home=__name__,
     name="slime",
     title="slime",
+    marks=(
+        "slime",
+        "execute_train",
+        "hf_checkpoint",
+        "hf-checkpoint",
+        "actor_num_gpus",
+        "actor-num-gpus",
+        "samples_per_prompt",
+        "samples-per-prompt",
+        "gpus_per_engine",
+        "gpus-per-engine",
+    ),
     # The index has another project of this name.
     packages=(
         Package(

@@ -8,6 +8,18 @@ FRAMEWORK = Framework(
     home=__name__,
     name="trl",
     title="TRL",
+    marks=(
+        "trl",
+        "use_vllm",
+        "use-vllm",
+        "vllm_mode",
+        "vllm-mode",
+        "vllm_device",
+        "vllm_gpu_memory_utilization",
+        "num_generations",
+        "max_completion_length",
+        "max-completion-length",
+    ),
     packages=(
         Package(name="trl", modules=("trl",), since="0.14.0", symbols=True, attributes=("GRPOTrainer", "GRPOConfig")),
     ),

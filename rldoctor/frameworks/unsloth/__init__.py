@@ -8,6 +8,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="unsloth",
     title="unsloth",
+    marks=("unsloth",),
     packages=(
         Package(
             name="unsloth", modules=("unsloth",), extras=("huggingface",), since="2025.1.1", monthly=True, device=True

@@ -11,6 +11,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="verl",
     title="verl",
+    marks=("verl", "actor_rollout_ref"),
     packages=(
         Package(
             name="verl",

@@ -11,6 +11,7 @@ FRAMEWORK = Framework(
     home=__name__,
     name="vllm",
     title="vLLM",
+    marks=("vllm",),
     packages=(
         Package(
             name="vllm",
