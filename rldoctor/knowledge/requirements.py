@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 from rldoctor import reads
 from rldoctor.case import Case, Distribution, Packages
 from rldoctor.case.lookup import canonical, provided
 from rldoctor.expressions import expression
+from rldoctor.formats.requirement import Requirement, requirement
 from rldoctor.frameworks import packages
 from rldoctor.knowledge import table
 from rldoctor.knowledge.packages import FRAMEWORKS, PACKAGES, extra_counts, is_alternative
@@ -19,9 +19,6 @@ from rldoctor.records import dataclass
 from rldoctor.tables import declarations
 from rldoctor.tables.uses.bounds import bounds
 from rldoctor.versions import parsed, specifiers
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _EXTRA = expression(r"""extra\s*==\s*["']([^"']+)["']""")
 _NAME = expression(r"[A-Za-z0-9._-]+")
@@ -247,9 +244,9 @@ def _asked(name: str, requires: tuple[str, ...], environment: dict[str, str]) ->
         extras = [extra for extra in _EXTRA.findall(line) if extra_counts(name, canonical(extra), on)]
         if _EXTRA.search(line) and not extras:
             continue
-        requirement = _requirement(line)
-        if requirement is not None and any(_applies(requirement, environment, extra) for extra in extras or [""]):
-            yield on, _specifier(requirement), any(is_alternative(canonical(extra), on) for extra in extras)
+        asked = requirement(line)
+        if asked is not None and any(asked.holds({**environment, "extra": extra}) for extra in extras or [""]):
+            yield on, _bounds(asked), any(is_alternative(canonical(extra), on) for extra in extras)
 
 
 def _known_breaks(by: Distribution, name: str) -> Iterator[Demand]:
@@ -310,25 +307,12 @@ def _lies_above(demand: Demand, other: Demand) -> bool:
     return lowest is not None and any(not _contains(top, lowest) for top in tops)
 
 
-@lru_cache(maxsize=4096)
-def _requirement(line: str) -> Requirement | None:
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        return Requirement(line)
-    except InvalidRequirement:
-        return None
-
-
-def _applies(requirement: Requirement, environment: dict[str, str], extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({**environment, "extra": extra})
-
-
-def _specifier(requirement: Requirement) -> str:
-    if requirement.url:
-        wheel = _WHEEL.search(requirement.url)
+def _bounds(asked: Requirement) -> str:
+    """What a requirement admits; the wheel that its URL names, where there is one."""
+    if asked.url:
+        wheel = _WHEEL.search(asked.url)
         return f"=={wheel.group(2)}" if wheel else ""
-    return str(requirement.specifier)
+    return asked.bounds
 
 
 @lru_cache(maxsize=4096)
