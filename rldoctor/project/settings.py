@@ -115,7 +115,13 @@ def _tables(folder: Path) -> Iterator[tuple[Path, str, tuple[str, ...], Any]]:
     for name, table in _PLACES:
         file = folder / name
         if file.is_file():
-            text, data = _read(file)
+            text = _text(file)
+            # Most of these files are no settings of ours, and TOML's reader takes as long to import as all of this.
+            if any(key not in text for key in table):
+                continue
+            from rldoctor.formats import toml_text
+
+            data = toml_text.parse(text, file)
             for key in table:
                 data = data.get(key, {}) if isinstance(data, dict) else {}
             if data:
@@ -126,7 +132,7 @@ def place(project: Settings, *path: str) -> str:
     """File and line of a key of a project's settings, or of a text in a list, the innermost last."""
     assert project.file is not None
     table = next(table for name, table in _PLACES if name == project.file.name)
-    return _Reader(project.file, _read(project.file)[0], ".".join(table)).place(*path)
+    return _Reader(project.file, _text(project.file), ".".join(table)).place(*path)
 
 
 def weighed(report: Report, settings: Settings) -> Report:
@@ -176,16 +182,13 @@ def silence(report: Report, settings: Settings, today: datetime.date) -> Report:
     )
 
 
-def _read(file: Path) -> tuple[str, Any]:
-    from rldoctor.formats import toml_text
-
+def _text(file: Path) -> str:
     try:
-        text = untrusted.read(file, _MAX_BYTES).decode("utf-8")
+        return untrusted.read(file, _MAX_BYTES).decode("utf-8")
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: not UTF-8 text (byte {error.start})") from error
-    return text, toml_text.parse(text, file)
 
 
 class _Reader:
