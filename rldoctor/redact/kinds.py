@@ -16,120 +16,137 @@ from rldoctor.redact.names import is_random
 from rldoctor.redact.spans import LAST_RESORT, Span
 
 _FORMS = {
-    "huggingface-token": r"(?:hf|api_org)_[A-Za-z0-9]{20,}",
     "openai-key": r"sk-[\w-]{16,}",
-    "github-token": r"gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}",
-    "gitlab-token": (
-        r"gl(?:pat|dt|ft|rt|ptt|soat|agent|oas|cbt|ffct|imt)-[\w-]{16,}(?:\.[0-9a-z]{9})?|GR1348941[\w-]{16,}"
-        r"|(?<=_gitlab_session=)[0-9a-z]{32}"
-    ),
-    "aws-key": r"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[0-9A-Z]{16}|ABSK[A-Za-z0-9+/]{60,}|bedrock-api-key-[A-Za-z0-9+/]{16,}",
     "azure-secret": r"[A-Za-z0-9_~.]{3}\dQ~[\w~.-]{31,34}",
-    "slack-token": r"xox[abceoprs](?:\.xox[bp])?-[\w-]{10,}|xapp-\d-[\w-]{10,}",
-    "nvidia-key": r"nvapi-[\w-]{20,}",
-    "google-key": r"AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}",
     "modelscope-token": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}",
-    "jwt": r"(?:eyJ|ewo[giJ])[\w-]{8,4096}\.[\w-]{8,}\.?[\w-]*|ZXlK[\w-]{40,}",
     "dingtalk-secret": r"SEC[0-9a-f]{40,64}\b",
-    "wandb-key": r"wandb_v\d_[\w-]{20,}",
-    "langsmith-key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
-    "kaggle-token": r"KGAT_[0-9a-f]{32}",
-    "alibaba-key": r"LTAI[A-Za-z0-9]{12,}",
-    "runpod-key": r"rpa_[A-Z0-9]{30,}",
     "modal-token": r"a[ks]-[A-Za-z0-9]{22}\b",
-    "together-key": r"tgp_v1_[\w-]{30,}",
-    "cerebras-key": r"csk-[a-z0-9]{40,}",
-    "pinecone-key": r"pcsk_\w{40,}",
-    "jina-key": r"jina_[0-9a-f]{32}[\w-]{20,}",
-    "e2b-key": r"e2b_[0-9a-f]{40}",
-    "stripe-key": r"[sra]k_(?:test|live|prod)_[A-Za-z0-9]{10,}|pi_[A-Za-z0-9]{16,}_secret_[A-Za-z0-9]{16,}",
-    "npm-token": r"npm_[A-Za-z0-9]{30,}",
-    "pypi-token": r"pypi-[\w-]{50,}",
-    "rubygems-token": r"rubygems_[A-Za-z0-9]{48}",
-    "clojars-token": r"(?i:CLOJARS_)[A-Za-z0-9]{60}",
-    "docker-token": r"dckr_(?:pat|oat)_[\w-]{20,}",
-    "artifactory-key": r"AKCp[A-Za-z0-9]{50,}|cmVmd[A-Za-z0-9]{55,}",
-    "databricks-token": r"(?:dapi|dose)[0-9a-f]{32}",
-    "digitalocean-token": r"do[opr]_v1_[0-9a-f]{32,}",
-    "grafana-token": r"gl(?:c|sa)_[A-Za-z0-9+/_]{30,}|eyJrIjoi[A-Za-z0-9+/]{50,}",
-    "groq-key": r"gsk_[A-Za-z0-9]{20,}",
-    "replicate-token": r"r8_[\w-]{30,}",
-    "perplexity-key": r"pplx-[A-Za-z0-9]{30,}",
-    "tavily-key": r"tvly-[\w-]{20,}",
-    "fireworks-key": r"fw_[A-Za-z0-9]{20,}",
-    "xai-key": r"xai-\w{40,}",
-    "vault-token": r"hv[bs]\.[\w-]{60,}",
-    "terraform-token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}",
-    "sendgrid-key": r"SG\.[\w=.-]{32,}",
-    "brevo-key": r"xkeysib-[\w-]{40,}",
-    "prefect-key": r"pn[bu]_[A-Za-z0-9]{30,}",
-    "notion-token": r"ntn_[A-Za-z0-9]{40,}",
-    "linear-key": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}",
-    "figma-token": r"fig[dorpu]h?_[\w=-]{36,}",
     "airtable-token": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{32,}",
-    "atlassian-token": r"ATATT3[\w=-]{60,}|ATCTT3[\w=-]{60,}",
-    "postman-key": r"PMAK-[0-9a-f]{24}-[0-9a-f]{20,}",
-    "pulumi-token": r"pul-[0-9a-f]{40}",
-    "doppler-token": r"dp\.(?:pt|st|sa|ct|scim|audit)\.[\w.-]{40,}",
-    "1password-key": r"A3-[A-Z0-9]{6}-[A-Z0-9-]{11,13}(?:-[A-Z0-9]{5}){2,3}|ops_eyJ[A-Za-z0-9+/]{40,}",
-    "sentry-token": r"sntry[su]_[\w+/=-]{30,}",
-    "newrelic-key": r"NR(?:AK|II|JS|AA|IQ|BR)-[\w-]{19,}",
-    "dynatrace-token": r"dt0[cs]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}",
-    "circleci-token": r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{16,}_[0-9a-f]{40}",
     "buildkite-token": r"bk[a-z]{2,3}_[0-9a-f]{40}",
-    "harness-token": r"[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}",
-    "octopus-key": r"API-[A-Z0-9]{26}\b",
-    "openshift-token": r"sha256~[\w-]{43}",
-    "tailscale-key": r"tskey-[a-z]{2,10}-\w{8,}(?:-\w{16,})?",
-    "defined-key": r"dnkey-[\w-]{40,}",
-    "cloudflare-key": r"v1\.0-[A-Za-z0-9-]{120,}",
-    "heroku-key": r"HRKU-[\w-]{36,}",
-    "netlify-token": r"nf[pco]_\w{36,}",
-    "scalingo-token": r"tk-us-[\w-]{40,}",
-    "supabase-key": r"sb[ps]_[0-9a-z]{40}|sb_secret_[\w-]{20,}",
-    "planetscale-token": r"pscale_(?:tkn|oauth|pw)_[\w=.-]{30,}",
-    "clickhouse-key": r"4b1d(?![0-9a-f]+\b)[A-Za-z0-9]{38}\b",
-    "shopify-token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-    "shippo-token": r"shippo_(?:live|test)_[0-9a-fA-F]{40}",
-    "square-token": r"sq0[a-z]{3}-[\w-]{22,}|EAAA[\w+=-]{58,}",
-    "easypost-key": r"EZ[AT]K[A-Za-z0-9]{50,}",
-    "flutterwave-key": r"FLW(?:SECK|PUBK)(?:_TEST)?-[0-9A-Za-z]{12,}(?:-X)?",
-    "duffel-token": r"duffel_(?:test|live)_[\w=-]{36,}",
-    "facebook-token": r"EAA[A-Z][A-Za-z0-9]{90,}",
+    "clojars-token": r"(?i:CLOJARS_)[A-Za-z0-9]{60}",
     "twilio-key": r"SK[0-9a-f]{32}\b",
     "telegram-token": r"\d{8,10}:AA[\w-]{33}",
     "discord-token": r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}",
-    "adobe-secret": r"p8e-[A-Za-z0-9]{32}",
-    "frameio-token": r"fio-u-[\w=-]{40,}",
-    "infracost-key": r"ico-[A-Za-z0-9]{32}\b",
-    "intra42-secret": r"s-s4t2(?:ud|af)-[0-9a-f]{64}",
-    "maxmind-key": r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk",
-    "readme-key": r"rdme_[a-z0-9]{60,}",
-    "settlemint-token": r"sm_[aps]at_[A-Za-z0-9]{16}",
-    "authress-key": r"(?:sc|ext|scauth|authress)_\w{5,30}\.\w{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}",
-    "fly-token": r"fo1_[\w-]{40,}|fm[12][ar]?_[A-Za-z0-9+/]{60,}",
-    "bitbucket-token": r"BBDC-[A-Za-z0-9+/@_-]{40,}",
-    "contentful-token": r"CFPAT-[\w-]{40,}",
-    "endorlabs-key": r"endr\+[\w-]{16,}",
-    "fleetbase-key": r"flb_(?:live|test)_[A-Za-z0-9]{20,}",
-    "flexport-token": r"shltm_[\w-]{40,}",
-    "klaviyo-key": r"pk_[0-9a-f]{34}\b",
     "launchdarkly-key": r"(?:sdk|api|mob)-[0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12}",
-    "posthog-key": r"ph[xc]_[A-Za-z0-9_]{40,}",
-    "pubnub-key": r"[ps]ub-c-[0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12}",
-    "razorpay-key": r"rzp_(?:live|test)_[A-Za-z0-9]{14}\b",
-    "robinhood-key": r"rh-api-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
-    "rootly-key": r"rootly_[0-9a-f]{64}",
-    "salesforce-token": r"3MVG9[\w.=/+-]{60,}|5AEP861[\w.=/+-]{60,}|00D[A-Za-z0-9]{12,15}![\w.]{60,}",
-    "serverchan-key": r"SCT\d{3,7}T[A-Za-z0-9]{20,}",
-    "sourcegraph-token": r"slk_[0-9a-f]{64}",
-    "ubidots-token": r"BBFF-[0-9A-Za-z]{30,}",
-    "zoho-token": r"1000\.[0-9a-f]{32}\.[0-9a-f]{32}",
-    "age-key": r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
+}
+# Those that few texts have a sign of; one stands in each token.
+_RARE = {
+    "huggingface-token": ("api_org_|hf_", r"(?:hf|api_org)_[A-Za-z0-9]{20,}"),
+    "github-token": ("ghp_|gho_|ghs_|ghu_|ghr_|github_pat_", r"gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"),
+    "gitlab-token": (
+        "glpat-|gldt-|glft-|glrt-|glptt-|glsoat-|glagent-|gloas-|glcbt-|glffct-|glimt-|GR1348941|_gitlab_session=",
+        r"gl(?:pat|dt|ft|rt|ptt|soat|agent|oas|cbt|ffct|imt)-[\w-]{16,}(?:\.[0-9a-z]{9})?|GR1348941[\w-]{16,}"
+        r"|(?<=_gitlab_session=)[0-9a-z]{32}",
+    ),
+    "aws-key": (
+        "AKIA|ASIA|ABIA|ACCA|A3T|ABSK|bedrock-api-key-",
+        r"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[0-9A-Z]{16}|ABSK[A-Za-z0-9+/]{60,}|bedrock-api-key-[A-Za-z0-9+/]{16,}",
+    ),
+    "slack-token": ("xox|xapp-", r"xox[abceoprs](?:\.xox[bp])?-[\w-]{10,}|xapp-\d-[\w-]{10,}"),
+    "nvidia-key": ("nvapi-", r"nvapi-[\w-]{20,}"),
+    "google-key": ("AIza|GOCSPX-|ya29.", r"AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}"),
+    "jwt": ("eyJ|ewog|ewoi|ewoJ|ZXlK", r"(?:eyJ|ewo[giJ])[\w-]{8,4096}\.[\w-]{8,}\.?[\w-]*|ZXlK[\w-]{40,}"),
+    "wandb-key": ("wandb_v", r"wandb_v\d_[\w-]{20,}"),
+    "langsmith-key": ("lsv2_pt_|lsv2_sk_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    "kaggle-token": ("KGAT_", r"KGAT_[0-9a-f]{32}"),
+    "alibaba-key": ("LTAI", r"LTAI[A-Za-z0-9]{12,}"),
+    "runpod-key": ("rpa_", r"rpa_[A-Z0-9]{30,}"),
+    "together-key": ("tgp_v1_", r"tgp_v1_[\w-]{30,}"),
+    "cerebras-key": ("csk-", r"csk-[a-z0-9]{40,}"),
+    "pinecone-key": ("pcsk_", r"pcsk_\w{40,}"),
+    "jina-key": ("jina_", r"jina_[0-9a-f]{32}[\w-]{20,}"),
+    "e2b-key": ("e2b_", r"e2b_[0-9a-f]{40}"),
+    "stripe-key": (
+        "k_test_|k_live_|k_prod_|_secret_",
+        r"[sra]k_(?:test|live|prod)_[A-Za-z0-9]{10,}|pi_[A-Za-z0-9]{16,}_secret_[A-Za-z0-9]{16,}",
+    ),
+    "npm-token": ("npm_", r"npm_[A-Za-z0-9]{30,}"),
+    "pypi-token": ("pypi-", r"pypi-[\w-]{50,}"),
+    "rubygems-token": ("rubygems_", r"rubygems_[A-Za-z0-9]{48}"),
+    "docker-token": ("dckr_oat_|dckr_pat_", r"dckr_(?:pat|oat)_[\w-]{20,}"),
+    "artifactory-key": ("AKCp|cmVmd", r"AKCp[A-Za-z0-9]{50,}|cmVmd[A-Za-z0-9]{55,}"),
+    "databricks-token": ("dapi|dose", r"(?:dapi|dose)[0-9a-f]{32}"),
+    "digitalocean-token": ("doo_v1_|dop_v1_|dor_v1_", r"do[opr]_v1_[0-9a-f]{32,}"),
+    "grafana-token": ("eyJrIjoi|glc_|glsa_", r"gl(?:c|sa)_[A-Za-z0-9+/_]{30,}|eyJrIjoi[A-Za-z0-9+/]{50,}"),
+    "groq-key": ("gsk_", r"gsk_[A-Za-z0-9]{20,}"),
+    "replicate-token": ("r8_", r"r8_[\w-]{30,}"),
+    "perplexity-key": ("pplx-", r"pplx-[A-Za-z0-9]{30,}"),
+    "tavily-key": ("tvly-", r"tvly-[\w-]{20,}"),
+    "fireworks-key": ("fw_", r"fw_[A-Za-z0-9]{20,}"),
+    "xai-key": ("xai-", r"xai-\w{40,}"),
+    "vault-token": ("hvb.|hvs.", r"hv[bs]\.[\w-]{60,}"),
+    "terraform-token": (".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}"),
+    "sendgrid-key": ("SG.", r"SG\.[\w=.-]{32,}"),
+    "brevo-key": ("xkeysib-", r"xkeysib-[\w-]{40,}"),
+    "prefect-key": ("pnb_|pnu_", r"pn[bu]_[A-Za-z0-9]{30,}"),
+    "notion-token": ("ntn_", r"ntn_[A-Za-z0-9]{40,}"),
+    "linear-key": ("lin_api_|lin_oauth_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    "figma-token": ("figd_|figo_|figr_|figp_|figu_|figdh_|figoh_|figrh_|figph_|figuh_", r"fig[dorpu]h?_[\w=-]{36,}"),
+    "atlassian-token": ("ATATT3|ATCTT3", r"ATATT3[\w=-]{60,}|ATCTT3[\w=-]{60,}"),
+    "postman-key": ("PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{20,}"),
+    "pulumi-token": ("pul-", r"pul-[0-9a-f]{40}"),
+    "doppler-token": ("dp.audit.|dp.ct.|dp.pt.|dp.sa.|dp.scim.|dp.st.", r"dp\.(?:pt|st|sa|ct|scim|audit)\.[\w.-]{40,}"),
+    "1password-key": ("A3-|ops_eyJ", r"A3-[A-Z0-9]{6}-[A-Z0-9-]{11,13}(?:-[A-Z0-9]{5}){2,3}|ops_eyJ[A-Za-z0-9+/]{40,}"),
+    "sentry-token": ("sntrys_|sntryu_", r"sntry[su]_[\w+/=-]{30,}"),
+    "newrelic-key": ("NRAA-|NRAK-|NRBR-|NRII-|NRIQ-|NRJS-", r"NR(?:AK|II|JS|AA|IQ|BR)-[\w-]{19,}"),
+    "dynatrace-token": ("dt0c|dt0s", r"dt0[cs]\d\d\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}"),
+    "circleci-token": ("CCIPAT_|CCIPRJ_", r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{16,}_[0-9a-f]{40}"),
+    "harness-token": ("pat.|sat.", r"[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
+    "octopus-key": ("API-", r"API-[A-Z0-9]{26}\b"),
+    "openshift-token": ("sha256~", r"sha256~[\w-]{43}"),
+    "tailscale-key": ("tskey-", r"tskey-[a-z]{2,10}-\w{8,}(?:-\w{16,})?"),
+    "defined-key": ("dnkey-", r"dnkey-[\w-]{40,}"),
+    "cloudflare-key": ("v1.0-", r"v1\.0-[A-Za-z0-9-]{120,}"),
+    "heroku-key": ("HRKU-", r"HRKU-[\w-]{36,}"),
+    "netlify-token": ("nfc_|nfo_|nfp_", r"nf[pco]_\w{36,}"),
+    "scalingo-token": ("tk-us-", r"tk-us-[\w-]{40,}"),
+    "supabase-key": ("sbp_|sbs_|sb_secret_", r"sb[ps]_[0-9a-z]{40}|sb_secret_[\w-]{20,}"),
+    "planetscale-token": ("pscale_oauth_|pscale_pw_|pscale_tkn_", r"pscale_(?:tkn|oauth|pw)_[\w=.-]{30,}"),
+    "clickhouse-key": ("4b1d", r"4b1d(?![0-9a-f]+\b)[A-Za-z0-9]{38}\b"),
+    "shopify-token": ("shpat_|shpca_|shppa_|shpss_", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    "shippo-token": ("shippo_live_|shippo_test_", r"shippo_(?:live|test)_[0-9a-fA-F]{40}"),
+    "square-token": ("EAAA|sq0", r"sq0[a-z]{3}-[\w-]{22,}|EAAA[\w+=-]{58,}"),
+    "easypost-key": ("EZAK|EZTK", r"EZ[AT]K[A-Za-z0-9]{50,}"),
+    "flutterwave-key": ("FLWPUBK|FLWSECK", r"FLW(?:SECK|PUBK)(?:_TEST)?-[0-9A-Za-z]{12,}(?:-X)?"),
+    "duffel-token": ("duffel_live_|duffel_test_", r"duffel_(?:test|live)_[\w=-]{36,}"),
+    "facebook-token": ("EAA", r"EAA[A-Z][A-Za-z0-9]{90,}"),
+    "adobe-secret": ("p8e-", r"p8e-[A-Za-z0-9]{32}"),
+    "frameio-token": ("fio-u-", r"fio-u-[\w=-]{40,}"),
+    "infracost-key": ("ico-", r"ico-[A-Za-z0-9]{32}\b"),
+    "intra42-secret": ("s-s4t2af-|s-s4t2ud-", r"s-s4t2(?:ud|af)-[0-9a-f]{64}"),
+    "maxmind-key": ("_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
+    "readme-key": ("rdme_", r"rdme_[a-z0-9]{60,}"),
+    "settlemint-token": ("sm_aat_|sm_pat_|sm_sat_", r"sm_[aps]at_[A-Za-z0-9]{16}"),
+    "authress-key": (
+        ".acc-|.acc_",
+        r"(?:sc|ext|scauth|authress)_\w{5,30}\.\w{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}",
+    ),
+    "fly-token": ("fo1_|fm1|fm2", r"fo1_[\w-]{40,}|fm[12][ar]?_[A-Za-z0-9+/]{60,}"),
+    "bitbucket-token": ("BBDC-", r"BBDC-[A-Za-z0-9+/@_-]{40,}"),
+    "contentful-token": ("CFPAT-", r"CFPAT-[\w-]{40,}"),
+    "endorlabs-key": ("endr+", r"endr\+[\w-]{16,}"),
+    "fleetbase-key": ("flb_live_|flb_test_", r"flb_(?:live|test)_[A-Za-z0-9]{20,}"),
+    "flexport-token": ("shltm_", r"shltm_[\w-]{40,}"),
+    "klaviyo-key": ("pk_", r"pk_[0-9a-f]{34}\b"),
+    "posthog-key": ("phc_|phx_", r"ph[xc]_[A-Za-z0-9_]{40,}"),
+    "pubnub-key": ("pub-c-|sub-c-", r"[ps]ub-c-[0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12}"),
+    "razorpay-key": ("rzp_live_|rzp_test_", r"rzp_(?:live|test)_[A-Za-z0-9]{14}\b"),
+    "robinhood-key": ("rh-api-", r"rh-api-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+    "rootly-key": ("rootly_", r"rootly_[0-9a-f]{64}"),
+    "salesforce-token": (
+        "00D|3MVG9|5AEP861",
+        r"3MVG9[\w.=/+-]{60,}|5AEP861[\w.=/+-]{60,}|00D[A-Za-z0-9]{12,15}![\w.]{60,}",
+    ),
+    "serverchan-key": ("SCT", r"SCT\d{3,7}T[A-Za-z0-9]{20,}"),
+    "sourcegraph-token": ("slk_", r"slk_[0-9a-f]{64}"),
+    "ubidots-token": ("BBFF-", r"BBFF-[0-9A-Za-z]{30,}"),
+    "zoho-token": ("1000.", r"1000\.[0-9a-f]{32}\.[0-9a-f]{32}"),
+    "age-key": ("AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}"),
     # As a system keeps the passwords of its users: crypt(5).
     "password-hash": (
+        "$1$|$5$|$6$|$apr1$|$y$|$7$|$2$|$2a$|$2b$|$2x$|$2y$|$argon2",
         r"\$(?:[156]|apr1|y|7)\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9$]{1,100}\$[./A-Za-z0-9]{22,}"
-        r"|\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}|\$argon2i?d?\$[\w=,$+/]{30,}"
+        r"|\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}|\$argon2i?d?\$[\w=,$+/]{30,}",
     ),
 }
 # The secret of a hook is the end of its path.
@@ -141,6 +158,11 @@ _HOOKS = expression(
     r"|(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,}(?=/)"
     r"|(?<=office\.com/webhook/)[\w@-]{16,}[\w/@-]*|(?<=\.ftqq\.com/)[\w-]{16,}|(?<=api\.day\.app/)[\w-]{16,}"
 )
+# What stands in its path before that, and what tells the rare forms.
+_OF_HOOKS = (
+    "hooks.|/webhook|/IncomingWebhook/|/with/key/|/hooks/|/open-apis/bot/|api.telegram.org/|/t/|.ftqq.com/|api.day.app/"
+)
+_SIGNS = tuple("|".join((_OF_HOOKS, *(signs for signs, _ in _RARE.values()))).split("|"))
 _BEARER = expression(r"(?<!\w)(?:bearer|basic)[ \t]{1,4}([\w.~+/=-]{8,})", re.IGNORECASE)
 _HAS_A_DIGIT = expression(r"\d")
 _BLOCK = expression(
@@ -180,19 +202,25 @@ _MEDIA = expression(
 
 
 @cache
-def _forms() -> re.Pattern[str]:
-    named = "|".join(f"(?P<_{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
-    return expression(rf"(?<![A-Za-z0-9])(?:{named})|(?P<webhook>{_HOOKS.pattern})")
+def _forms(rare: bool) -> re.Pattern[str]:
+    """Every form, or those that any text may have: to compile the others takes longer than to read many a text."""
+    forms = _FORMS | {name: form for name, (_, form) in _RARE.items() if rare}
+    named = "|".join(f"(?P<_{name.replace('-', '_')}>{form})" for name, form in forms.items())
+    return expression(rf"(?<![A-Za-z0-9])(?:{named})" + (rf"|(?P<webhook>{_HOOKS.pattern})" if rare else ""))
 
 
 def find(text: str) -> Iterator[Span]:
     """Where tokens stand that are known by their form, private keys and what follows ``Bearer``."""
-    for word in _LONG_WORD.finditer(text):
-        for hit in _forms().finditer(text, *word.span()):
+    long = [*_LONG_WORD.finditer(text)]
+    words = " ".join(word[0] for word in long)
+    rare = any(sign in words for sign in _SIGNS)
+    for word in long:
+        for hit in _forms(rare).finditer(text, *word.span()):
             yield Span(hit.start(), hit.end(), (hit.lastgroup or "").lstrip("_").replace("_", "-"))
     # In the name of a file that was made of a URL a slash is an underscore.
-    for hit in _HOOKS.finditer(text.replace("_", "/") if ":__" in text else ""):
-        yield Span(*hit.span(), "webhook")
+    if ":__" in text:
+        for hit in _HOOKS.finditer(text.replace("_", "/")):
+            yield Span(*hit.span(), "webhook")
     for hit in _BEARER.finditer(text):
         if _HAS_A_DIGIT.search(hit[1]) or len(hit[1]) >= 24:
             yield Span(hit.start(1), hit.end(1), "bearer")

@@ -29,7 +29,8 @@ _KINDS = (
 _RELEASE = expression(r"v?\d{1,4}(?:\.\d{1,4}){1,3}\S{0,64}|latest|nightly|stable|main|dind")
 _BY_WORD = r"(?i:pass(?:word|wd)?|pw)"
 # An expression, and the words of which one stands, in whatever case, wherever it matches: most texts have none, and
-# few of the expressions are ever compiled.
+# few of the expressions are ever compiled. What stands for a word in every text that is not of ASCII alone.
+_OTHER_LETTERS = "other letters"
 _Signed = tuple[frozenset[str], re.Pattern[str]]
 
 
@@ -222,7 +223,12 @@ _LIKELY = _signed(
             rf"{_QUOTE}{_VALUE}",
         ),
         ("wandb|swanlab", rf"(?<![\w-])--?use[_-](?:wandb|swanlab)[= \t]{_QUOTE}{_VALUE}"),
-        ("", rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}"),
+        (
+            "phrase|recovery|backup|shared|wifi|wi-fi|passe|senha|wachtwoord|losenord|sifre|heslo|salasana|sandi"
+            "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave|chiave|jeton",
+            rf"(?i:{IN_OTHER_LANGUAGES[True]})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+        ),
+        (_OTHER_LETTERS, rf"(?i:{IN_OTHER_LANGUAGES[False]})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}"),
         (
             "wandb|hf|huggingface|token|netrc|profile|account",
             r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"
@@ -292,7 +298,7 @@ _ENTRY = expression(r"[\w.-]{1,64}:[ \t]{1,4}[\"']?(?P<value>[^\s\"']{1,4096})")
 def find(text: str) -> Iterator[Span]:
     """Where such secrets stand."""
     folded = text.casefold()
-    signs = {sign for sign in _SIGNS if sign in folded}
+    signs = {sign for sign in _SIGNS if sign in folded} | ({_OTHER_LETTERS} if not text.isascii() else set())
     for pattern in _asked(_CERTAIN, signs):
         yield from _certain(text, pattern.finditer(text))
     for pattern in _asked(_IN_WORDS, signs):

@@ -31,11 +31,14 @@ from rldoctor.redact.spans import Span
 from rldoctor.redact.values import closing, phrase, whole
 
 _LONGEST_VALUE = 512
-_STEM = expression(
-    rf"{IN_OTHER_LANGUAGES}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata|dsn|dockerconfigjson"
-    rf"|pw(?![a-z])|kennwort|(?<=_)api(?![a-z_])|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
-    re.IGNORECASE,
-)
+_STEM = {
+    ascii: expression(
+        rf"{others}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata"
+        rf"|dsn|dockerconfigjson|pw(?![a-z])|kennwort|(?<=_)api(?![a-z_])|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
+        re.IGNORECASE,
+    )
+    for ascii, others in IN_OTHER_LANGUAGES.items()
+}
 _BEFORE = expression(
     rf"(?:\b(?i:{OPENERS}|public|signing)"
     r"[ \t])?[\w.-]{0,96}\Z"
@@ -293,7 +296,7 @@ _SCHEME_ALONE = expression(r"(?:bearer|basic|token)\s*", re.IGNORECASE)
 def find(text: str) -> Iterator[Span]:
     """Where values stand that their names make secrets of."""
     position = 0
-    for stem in _STEM.finditer(text):
+    for stem in _STEM[text.isascii()].finditer(text):
         if stem.start() < position:
             continue
         before = _BEFORE.search(text, max(position, stem.start() - 104), stem.start())

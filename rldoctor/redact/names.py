@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from rldoctor.expressions import expression
@@ -27,22 +27,31 @@ _ALWAYS = _set(
     "jsessionid phpsessid sessid passin passout"
 )
 # Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
-# dictionaries and of texts, too.
+# dictionaries and of texts, too. Each by whether it is written in ASCII: most texts are, and have none of the others.
 _PASSWORDS_ELSEWHERE = (
     "seed[ _-]?phrase|pass[ _-]phrase|(?:recovery|backup)[ _-]?(?:phrase|codes?|key)"
-    "|(?:pre-?)?shared[ _-]?(?:key|secret)|wi-?fi[ _-]key|密[码碼]|口令|パスワード|비밀번호|암호"
-    "|пароль|contraseña|mot[ _]de[ _]passe|senha|hasło|wachtwoord|l[öo]senord|[şs]ifre"
-    "|heslo|jelszó|salasana|mật[ _]khẩu|kata[ _]sandi"
-    "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave[ _]secreta|parolă|парола|κωδικός"
-    "|סיסמה"
+    "|(?:pre-?)?shared[ _-]?(?:key|secret)|wi-?fi[ _-]key"
+    "|mot[ _]de[ _]passe|senha|wachtwoord|losenord|sifre|heslo|salasana|kata[ _]sandi"
+    "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave[ _]secreta"
+)
+_PASSWORDS_IN_OTHER_LETTERS = (
+    "密[码碼]|口令|パスワード|비밀번호|암호|пароль|contraseña|hasło|lösenord|şifre|jelszó"
+    "|mật[ _]khẩu|parolă|парола|κωδικός|סיסמה"
     "|كلمة[ _](?:المرور|السر)|รหัสผ่าน|पासवर्ड"
 )
-_KEYS_ELSEWHERE = (
-    "[密秘][钥鑰]|令牌|APIキー|トークン|토큰|токен|ключ(?:[ _](?:API|доступа))?|clave|chiave|schlüssel|jeton"
-)
-IN_OTHER_LANGUAGES = f"{_PASSWORDS_ELSEWHERE}|{_KEYS_ELSEWHERE}"
-_PASSWORD_ELSEWHERE = expression(_PASSWORDS_ELSEWHERE, re.IGNORECASE)
-_KEY_ELSEWHERE = expression(_KEYS_ELSEWHERE, re.IGNORECASE)
+_KEYS_ELSEWHERE = "clave|chiave|jeton"
+_KEYS_IN_OTHER_LETTERS = "[密秘][钥鑰]|令牌|APIキー|トークン|토큰|токен|ключ(?:[ _](?:API|доступа))?|schlüssel"
+
+
+def _by_letters(ascii: str, others: str) -> Mapping[bool, str]:
+    return {True: ascii, False: f"{ascii}|{others}"}
+
+
+_PASSWORDS_BY_LETTERS = _by_letters(_PASSWORDS_ELSEWHERE, _PASSWORDS_IN_OTHER_LETTERS)
+_KEYS_BY_LETTERS = _by_letters(_KEYS_ELSEWHERE, _KEYS_IN_OTHER_LETTERS)
+IN_OTHER_LANGUAGES = {ascii: f"{_PASSWORDS_BY_LETTERS[ascii]}|{_KEYS_BY_LETTERS[ascii]}" for ascii in (True, False)}
+_PASSWORD_ELSEWHERE = {ascii: expression(pattern, re.IGNORECASE) for ascii, pattern in _PASSWORDS_BY_LETTERS.items()}
+_KEY_ELSEWHERE = {ascii: expression(pattern, re.IGNORECASE) for ascii, pattern in _KEYS_BY_LETTERS.items()}
 # Numbers are secrets too under these.
 _PASSWORDS = _set("psk password passwords passwd passphrase passcode pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
@@ -227,9 +236,9 @@ def is_secret_option(name: str, value: str) -> bool:
     parts = name.lstrip("-+").rsplit(".", 2)
     name = parts[-1] if parts[-1].lower() not in _KEYS_AND_TOKENS else "_".join(parts[-2:])  # fs.s3a.secret.key
     found = words(name)
-    if _PASSWORD_ELSEWHERE.search(name):
+    if _PASSWORD_ELSEWHERE[name.isascii()].search(name):
         return not is_nothing(value)
-    if _KEY_ELSEWHERE.search(name):
+    if _KEY_ELSEWHERE[name.isascii()].search(name):
         return looks_drawn(value) or is_digest(value)
     if len(found) > 1 and found[-1].isdigit() and found[-2] != "pass":  # one of several: HUB_TOKEN_2
         found.pop()
@@ -265,7 +274,9 @@ def is_secret_option(name: str, value: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_password(name: str) -> bool:
     """Whether people think out what stands under this name: any words may be one."""
-    return not (_PASSWORDS | _PASS).isdisjoint(words(name)) or _PASSWORD_ELSEWHERE.search(name) is not None
+    return (
+        not (_PASSWORDS | _PASS).isdisjoint(words(name)) or _PASSWORD_ELSEWHERE[name.isascii()].search(name) is not None
+    )
 
 
 def _is_a_count(found: list[str], value: str) -> bool:
