@@ -33,7 +33,6 @@ LONG = (
     "tests/probes/test_runner.py::test_waiting_for_a_processor_that_others_keep_busy_is_no_hang",
     "tests/probes/test_runner.py::test_what_a_child_waits_for_a_processor_puts_off_its_end_unless_that_was_asked_for",
     "tests/redact/test_canaries.py",
-    "tests/redact/test_kinds.py::test_a_sign_stands_in_every_token_of_a_rare_form",
     "tests/refresh/test_command.py::test_an_index_that_does_not_answer_leaves_every_table_as_it_was",
     "tests/report/test_every_report.py",
     "tests/report/test_html.py::test_a_browser_shows_it_without_a_word_of_complaint",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rldoctor.expressions import expression
-from rldoctor.redact.names import IN_OTHER_LANGUAGES, is_nothing, looks_made, says_of_it
+from rldoctor.redact.names import IN_OTHER_LANGUAGES, IN_OTHER_LETTERS, is_nothing, looks_made, says_of_it
 from rldoctor.redact.spans import Span
 from rldoctor.redact.values import arguments, whole
 
@@ -226,9 +226,9 @@ _LIKELY = _signed(
         (
             "phrase|recovery|backup|shared|wifi|wi-fi|passe|senha|wachtwoord|losenord|sifre|heslo|salasana|sandi"
             "|adgangskode|kodeord|passord|lozinka|geslo|contrasenya|clave|chiave|jeton",
-            rf"(?i:{IN_OTHER_LANGUAGES[True]})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
+            rf"(?i:{IN_OTHER_LANGUAGES})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}",
         ),
-        (_OTHER_LETTERS, rf"(?i:{IN_OTHER_LANGUAGES[False]})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}"),
+        (_OTHER_LETTERS, rf"(?i:{IN_OTHER_LETTERS})\w{{0,16}}[ \t]{{1,4}}{_QUOTE}{_VALUE}"),
         (
             "wandb|hf|huggingface|token|netrc|profile|account",
             r"\b(?:wandb|hf|huggingface|token|netrc|profile|account)\b[^\n:]{0,80}:[ \t]"

@@ -11,7 +11,9 @@ from functools import lru_cache
 from rldoctor.expressions import expression
 from rldoctor.redact.names import (
     IN_OTHER_LANGUAGES,
+    IN_OTHER_LETTERS,
     OPENERS,
+    by_letters,
     has_a_password,
     is_digest,
     is_long_and_random,
@@ -31,14 +33,11 @@ from rldoctor.redact.spans import Span
 from rldoctor.redact.values import closing, phrase, whole
 
 _LONGEST_VALUE = 512
-_STEM = {
-    ascii: expression(
-        rf"{others}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata"
-        rf"|dsn|dockerconfigjson|pw(?![a-z])|kennwort|(?<=_)api(?![a-z_])|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
-        re.IGNORECASE,
-    )
-    for ascii, others in IN_OTHER_LANGUAGES.items()
-}
+_STEM = by_letters(
+    rf"{IN_OTHER_LANGUAGES}|key|token|secret|pass|creds|pswd|pwd|auth|bearer|cookie|credential|jwt|webhook|sess(?:ion)?_?id|stringdata"
+    rf"|dsn|dockerconfigjson|pw(?![a-z])|kennwort|(?<=_)api(?![a-z_])|(?<![a-z])(?:pat|psk|sk|sig(?:n|nature)?)(?![a-z])",
+    IN_OTHER_LETTERS,
+)
 _BEFORE = expression(
     rf"(?:\b(?i:{OPENERS}|public|signing)"
     r"[ \t])?[\w.-]{0,96}\Z"

@@ -27,7 +27,7 @@ _ALWAYS = _set(
     "jsessionid phpsessid sessid passin passout"
 )
 # Password, key and token in other words, and in the languages of those who ask for help; keys and tokens are of
-# dictionaries and of texts, too. Each by whether it is written in ASCII: most texts are, and have none of the others.
+# dictionaries and of texts, too. Most texts are of ASCII alone, and have none in other letters.
 _PASSWORDS_ELSEWHERE = (
     "seed[ _-]?phrase|pass[ _-]phrase|(?:recovery|backup)[ _-]?(?:phrase|codes?|key)"
     "|(?:pre-?)?shared[ _-]?(?:key|secret)|wi-?fi[ _-]key"
@@ -43,15 +43,17 @@ _KEYS_ELSEWHERE = "clave|chiave|jeton"
 _KEYS_IN_OTHER_LETTERS = "[密秘][钥鑰]|令牌|APIキー|トークン|토큰|токен|ключ(?:[ _](?:API|доступа))?|schlüssel"
 
 
-def _by_letters(ascii: str, others: str) -> Mapping[bool, str]:
-    return {True: ascii, False: f"{ascii}|{others}"}
+IN_OTHER_LANGUAGES = f"{_PASSWORDS_ELSEWHERE}|{_KEYS_ELSEWHERE}"
+IN_OTHER_LETTERS = f"{_PASSWORDS_IN_OTHER_LETTERS}|{_KEYS_IN_OTHER_LETTERS}"
 
 
-_PASSWORDS_BY_LETTERS = _by_letters(_PASSWORDS_ELSEWHERE, _PASSWORDS_IN_OTHER_LETTERS)
-_KEYS_BY_LETTERS = _by_letters(_KEYS_ELSEWHERE, _KEYS_IN_OTHER_LETTERS)
-IN_OTHER_LANGUAGES = {ascii: f"{_PASSWORDS_BY_LETTERS[ascii]}|{_KEYS_BY_LETTERS[ascii]}" for ascii in (True, False)}
-_PASSWORD_ELSEWHERE = {ascii: expression(pattern, re.IGNORECASE) for ascii, pattern in _PASSWORDS_BY_LETTERS.items()}
-_KEY_ELSEWHERE = {ascii: expression(pattern, re.IGNORECASE) for ascii, pattern in _KEYS_BY_LETTERS.items()}
+def by_letters(ascii: str, others: str) -> Mapping[bool, re.Pattern[str]]:
+    """Expressions by whether a text is of ASCII alone, which has nothing that ``others`` matches."""
+    return {True: expression(ascii, re.IGNORECASE), False: expression(f"{ascii}|{others}", re.IGNORECASE)}
+
+
+_PASSWORD_ELSEWHERE = by_letters(_PASSWORDS_ELSEWHERE, _PASSWORDS_IN_OTHER_LETTERS)
+_KEY_ELSEWHERE = by_letters(_KEYS_ELSEWHERE, _KEYS_IN_OTHER_LETTERS)
 # Numbers are secrets too under these.
 _PASSWORDS = _set("psk password passwords passwd passphrase passcode pswd passwort kennwort")
 # With one of these before it, a key or a token is one that opens something.
