@@ -142,6 +142,8 @@ _OTHERWISE = re.compile(
     r"|\bretr(?:y|ying|ies)\b(?! limit)|^\s*\w+=\S*$"
     r"|^\s*\"?\w+\"?\s*[:=]\s*[\d.]+,?$|\?(?:\s|$)|\bwill be (?:down|offline)\b"
     r"|\b(?:jobs|instances|pods|runs|containers)\b[^.]{0,40} are (?!being|now)"
+    # Ray's word for a node is judged by what else it tells.
+    r"|\bhas been marked dead because the\b"
     # Nodes that nobody uses.
     r"|(?<![a-z])idle[ _]termination\b|\(idle\)|\bidle (?:\w+ )?nodes?\b|(?:\bnodes?\b(?: \S+)?|\bit) (?:is|was) idle\b"
     r"|\bscal\w+ (?:down|in|to)\b"

@@ -1,18 +1,18 @@
 """What ended a job, in the words that schedulers and clouds share.
 
-Each has reasons and events of its own, and new ones come with every release; but all of them name a reason in one of
-few forms (a field, an event of Kubernetes, a row of a table of jobs), and the words that a reason is made of are nearly
-the same: ``DeadlineExceeded``, ``TIMEOUT``, ``JOB_STATE_EXPIRED``. What is said of a run in a sentence is
+All of them name a reason in one of few forms (a field, an event of Kubernetes, a row of a table of jobs), in words of
+their own, of which each has so many and no more: ``DeadlineExceeded``, ``TIMEOUT``, ``JOB_STATE_EXPIRED``. Which words
+these are, and what they tell, is taken from the schedulers' sources and manuals. What is said of a run in a sentence is
 :mod:`rldoctor_checks.observed.outside`'s."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from rldoctor.api import Case, LogEvent
-from rldoctor.api.logs import unsigned
+from rldoctor.api.logs import job_states, unsigned
 
 from .causes import Why, cause, spelled
 from .endings import cut_short, given_back, no_task_ended_before
@@ -72,6 +72,8 @@ _STATE = re.compile(
     # A failure in `ray status`.
     r"|^\s*[\w.-]+: (?P<state_8>[A-Z][a-z]+(?:[A-Z][a-z]+)+) \(ip: "
 )
+# A service's name for what it raises, at the head of a line of its own: ``PreemptionError: Nodes of this job ...``.
+_ERROR = re.compile(r"^(?P<state>[A-Z][A-Za-z]{3,40}): (?=\S)")
 # A pod in a list of pods.
 _POD = re.compile(r"^\s*(?P<job>[\w.-]+)\s+\d+/\d+\s+(?P<state>[A-Z]\w{5,40})\s+\d+(?: \(\S+ ago\))?\s+\d+[smhd]")
 # The same two columns of an event; a row of a table of jobs has the job's number first, and behind its state either an
@@ -82,19 +84,6 @@ _ROW = re.compile(
     r"(?:(?P<state>[A-Z_]{6,13})\+?(?: by \d+)?[\s|]+\d+:\d+\b|(?P<state_2>[A-Z]{2,12}(?:_[A-Z]{2,12}){1,4})\s*$"
     r"|\((?P<state_3>[A-Z]\w+)\)\s*$)"
 )
-# A reason of other words is somebody else's: RewardTimeout.
-_WORDS = re.compile(
-    r"(?:(?:job|job ?set|pods?|node|host|instance|agent(?! time)|machine|vm|container|replica|system|user|process"
-    r"|mpi|py|torch|tf|ray|train|jax|step|app|pipeline|check|unexpected|admission|prolog|launch|image|pull|cannot|err|start|requeuing"
-    r"|scheduler|queue|workload|inactive|execution|cluster|api|pool|taint|manager|controller|evicted|eviction|spot"
-    r"|reclaimed|preempt(?:ed|ing|ion)?|interrupt(?:ed|ion)|task|duration|due|to|by|of|in|the|no|not|on|out|ready|never"
-    r"|time|time ?out|timed|deadline|exceed(?:ed|s)|limit|max(?:imum)?|run|wait|run ?time|wall|wall ?time|reach(?:ed)?"
-    r"|passed|restarts?|backoff|retries|retry|oom|mem(?:ory)?|me|kill(?:ed)?|terminat(?:e|ed|ion)|fail(?:ed|ures?)?|error"
-    r"|lost|unreachable|boot|hardware|unhealthy|down|dead|shutdown|cancell?ed|cancelling|stopped|revoked|aborted"
-    r"|deleted|deletion|deactivated|requeued|resources?|insufficient|capacity|expired|maintenance|state"
-    r"|status)(?: |$))+"
-)
-
 # A pod's record gives this for a reason whatever it was evicted for: that stands in its message.
 _BARE, _MESSAGE = re.compile(r"\b[Rr]eason[\"']?:\s*[\"']?Evicted\b"), re.compile(r"\s*[\"']?[Mm]essage[\"']?:\s")
 _BARE_EVENT = re.compile(r"^\s*Warning\s+Evicted\s")
@@ -119,17 +108,25 @@ _RAISED = re.compile(rf"\b{_RECORDED}\b.{{0,80}}\bfailed\b|\bfailed\b.{{0,80}}\b
 _RAISED_FIELD = re.compile(r"\s*(?:message|reason|error|details?)\W", re.IGNORECASE)
 
 
+@cache
+def _vocabulary() -> dict[str, Why]:
+    """What the schedulers' own words tell. A reason of other words is somebody else's: RewardTimeout."""
+    return {spelled(word): Why(why) for word, why in job_states().items()}
+
+
 @lru_cache(maxsize=64)
 def _named(line: str) -> frozenset[Why]:
     """What the reasons say that a line names."""
-    found = (one for form in (_FIELD, _STATE, _EVENT, _ROW, _POD) for one in form.finditer(line, 0, 1000))
+    found = (one for form in (_FIELD, _STATE, _ERROR, _EVENT, _ROW, _POD) for one in form.finditer(line, 0, 1000))
     names = (next(value for key, value in one.groupdict().items() if value and key != "job") for one in found)
-    if _BARE_EVENT.search(line) and cause(message := spelled(unsigned(line))) is not None:
-        reasons = [message]
+    named = set[Why]()
+    if _BARE_EVENT.search(line) and (why := cause(spelled(unsigned(line)))) is not None:
+        named.add(why)
     else:
-        reasons = [reason for name in names if _WORDS.fullmatch(reason := spelled(name))]
-    reasons += [spelled(one["state"]) for one in _REASON.finditer(line, 0, 1000)]
-    return frozenset(why for reason in reasons if (why := cause(reason)) is not None)
+        known = _vocabulary()
+        named |= {known[word] for name in names if (word := spelled(name)) in known}
+    told = (cause(spelled(one["state"])) for one in _REASON.finditer(line, 0, 1000))
+    return frozenset(named | {why for why in told if why is not None})
 
 
 def _of_a_job(event: LogEvent) -> bool:
@@ -188,7 +185,10 @@ def tells(why: Why) -> Callable[[Case, LogEvent], bool]:
         if (
             event.outside
             and why is not Why.MEMORY
-            and any(one.line == event.number and one is not event.run.root for one in event.run.failures)
+            and any(
+                one.line == event.number and one is not event.run.root and spelled(one.type) not in _vocabulary()
+                for one in event.run.failures
+            )
         ):
             return False
         if not (told and _of_a_job(event)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rldoctor.knowledge.job_states import exit_statuses_of, job_states, job_states_of
 from rldoctor.logs.calling import called_by
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
@@ -16,10 +17,13 @@ __all__ = [
     "LoggedException",
     "Origin",
     "called_by",
+    "exit_statuses_of",
     "is_event",
     "is_installed",
     "is_signed",
     "is_users",
+    "job_states",
+    "job_states_of",
     "package_of",
     "unsigned",
     "was_none",

@@ -169,6 +169,12 @@ DEATHS: tuple[Death, ...] = (
     _death("Exited with exit code ", _SRUN + r"Exited with exit code (?P<code>[1-9]\d{0,8})", EXIT_CODE, True),
     _death(": Killed", _SRUN + r"Killed", "Killed", True),
     *(_death(f": {name}", _SRUN + name, name, True) for name in SIGNALS if name != "Killed"),
+    _death("MPI_ABORT was invoked on rank ", r"MPI_ABORT was invoked on rank (?P<rank>\d{1,6}) in communicator",
+           "MPI_ABORT", behind=True),
+    # Flux counts tasks by how they ended, and names none.
+    *(_death(f"flux-job: task(s) {name}", rf"flux-job: task\(s\) {name}", name, True) for name in SIGNALS),
+    _death("flux-job: task(s) exited with exit code ", r"flux-job: task\(s\) exited with exit code "
+           r"(?P<code>[1-9]\d{0,3})$", EXIT_CODE, True),
     _death(": Out Of Memory", _SRUN + r"Out Of Memory", "Killed",
            True),
     # Open MPI's mpirun, Grid Engine's mail, and services that tell the exit code alone: Ray's jobs, SageMaker, Vertex

@@ -40,6 +40,7 @@ SAID = {
     "requeue": "queue",
     "disk": "(?i:disk)|space|volume",
     "killed": "SIGKILL|137",
+    "crash": "SIGSEGV",
     "limit": "limit|threshold",
     "probe": "probe",
     "stuck": "stuck in the kernel",

@@ -47,7 +47,8 @@ check.signature(
 check.signature(
     "AlgorithmError: ",
     pattern=r"\b(?:Failure)?Reason[\"']?: [\"']?AlgorithmError: (?P<why>[^\n\"]{3,160})",
-    when=lambda case, event: unfinished(case, event) and nothing_failed_before(case, event),
+    # Of a signal that ended it the exit code tells more.
+    when=lambda case, event: unfinished(case, event) and nothing_failed_before(case, event) and not event.run.departed,
     says="the job's own program failed, as SageMaker tells, and the cause is not in this log: {why}",
     fixes=(Fix(title="read what the program wrote", commands=(_LOGS,)),),
     role=Role.CASCADE,
@@ -99,6 +100,14 @@ check.signature(
     ),
     silent=True,
     url="https://cloud.google.com/compute/resource-usage",
+)
+check.signature(
+    "Resources are insufficient in region: ",
+    when=unfinished,
+    says="Vertex AI found no place for all of it: its region has no machine of that kind left",
+    fixes=(Fix(title="try later, in another region, or ask for another kind of machine"),),
+    silent=True,
+    url="https://cloud.google.com/vertex-ai/docs/training/troubleshooting",
 )
 check.signature(
     "InsufficientInstanceCapacity",

@@ -3,62 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from rldoctor.api import Case, Fix, LogEvent
+from rldoctor.api.logs import exit_statuses_of, job_states_of
 
 from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from .. import check
 from ..fixes import RESUME
 
 _LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-description"
+_TERMS = job_states_of("LSF")
 _PBS = "https://openpbs.org"
 _MORE_TIME = (RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",)))
 _RECORDED = (RESUME, Fix(title="see what the server recorded", commands=("tracejob JOB", "qstat -xf JOB")))
 _ended = partial(check.signature, when=cut_short, silent=True)
 
 _ended(
-    "TERM_RUNLIMIT: job killed",
-    "TERM_DEADLINE: job killed",
-    "TERM_CPULIMIT: job killed",
+    *(f"{word}: job killed" for word, why in _TERMS.items() if why == "time"),
     says="LSF ended the job at its time limit: nothing in the run is at fault",
     fixes=(RESUME, Fix(title="or ask for more time", commands=("bsub -W HOURS:00 ...",))),
     url=_LSF,
 )
 _ended(
-    "TERM_PREEMPT: job killed",
+    *(f"{word}: job killed" for word, why in _TERMS.items() if why == "preempted"),
     says="LSF preempted the job for one of higher priority: nothing in the run is at fault",
     fixes=(RESUME, Fix(title="or use a queue that is not preempted")),
     url=_LSF,
 )
 _ended(
-    "TERM_OWNER: job killed",
-    "TERM_ADMIN: job killed",
-    "TERM_FORCE_OWNER: job killed",
-    "TERM_FORCE_ADMIN: job killed",
-    "TERM_REQUEUE_OWNER: job killed",
-    "TERM_REQUEUE_ADMIN: job killed",
-    "TERM_LOAD: job killed",
-    "TERM_WINDOW: job killed",
-    "TERM_PROCESSLIMIT: job killed",
-    "TERM_THREADLIMIT: job killed",
-    "TERM_SWAP: job killed",
-    "TERM_EXTERNAL_SIGNAL: job killed",
-    "TERM_ZOMBIE: ",
-    "TERM_ORPHAN_SYSTEM: ",
-    "TERM_SLURM: ",
-    "TERM_RC",
-    "TERM_KUBE: ",
-    "TERM_DATA: ",
-    "TERM_MC_RECALL: ",
-    "TERM_REMOVE_HUNG_JOB: ",
-    "TERM_CWD_NOTEXIST: ",
-    "TERM_PRE_EXEC_FAIL: ",
-    "TERM_BUCKET_KILL: ",
-    "TERM_CHKPNT: ",
-    "TERM_OTHER: ",
-    "TERM_RMS: ",
+    *(f"{word}: " for word, why in _TERMS.items() if why not in ("time", "preempted", "memory")),
     pattern=r"(?m)\bTERM_\w+: (?:[Jj]ob (?=killed ))?(?P<how>[^\n]{3,160}?)\.?\s*$",
     says="LSF ended the job: {how}",
     fixes=(RESUME, Fix(title="see who or what ended it", commands=("bhist -l JOB",))),
@@ -106,14 +81,43 @@ _ended(
     ),
     url="https://gridscheduler.sourceforge.net/htmlman/htmlman5/accounting.html",
 )
-# src/include/job.h: JOB_EXEC_KILL_WALLTIME, JOB_EXEC_KILL_CPUT, and SIGTERM.
+_STATUSES = exit_statuses_of("OpenPBS")
+_STATUS = re.compile(r"Exit_status ?= ?(-\d{1,2})(?!\d)")
+
+
+def _by_status(*causes: str) -> Callable[[Case, LogEvent], bool | Mapping[str, str]]:
+    """For ``when=`` of a signature: whether PBS ended a sound job with a status that tells one of these."""
+
+    def condition(case: Case, event: LogEvent) -> bool | Mapping[str, str]:
+        found = _STATUS.search(event.line)
+        why, said = _STATUSES.get(int(found[1]), ("", "")) if found is not None else ("", "")
+        return {"said": said} if why in causes and cut_short(case, event) else False
+
+    return condition
+
+
 _ended(
-    "Exit_status = -29",
-    "Exit_status = -28",
-    "Exit_status=-29",
-    "Exit_status=-28",
+    "Exit_status = -",
+    "Exit_status=-",
+    when=_by_status("time"),
     says="PBS ended the job at its time limit: nothing in the run is at fault",
     fixes=_MORE_TIME,
+    url=_PBS,
+)
+_ended(
+    "Exit_status = -",
+    "Exit_status=-",
+    when=_by_status("memory"),
+    says="PBS ended the job at its memory limit: {said}",
+    fixes=(*_RECORDED, Fix(title="or ask for more memory", commands=("qsub -l select=N:mem=SIZE ...",))),
+    url=_PBS,
+)
+_ended(
+    "Exit_status = -",
+    "Exit_status=-",
+    when=_by_status("start", "again", "machine", "asked", "quota", "failed"),
+    says="PBS ended the job, or could not start it: {said}",
+    fixes=_RECORDED,
     url=_PBS,
 )
 _ended(
@@ -142,6 +146,14 @@ _ended(
     pattern=r"(?m)^\s*job preempted \((?P<why>[^\n)]{3,80})\)",
     says="PBS preempted the job ({why}): nothing in the run is at fault",
     fixes=_RECORDED,
+    url=_PBS,
+)
+# src/resmom/mom_comm.c: the first node's daemon watches over the others.
+_ended(
+    " secs, killing job now",
+    pattern=r"lost communication with (?P<node>[\w.-]+) for > (?P<limit>\d+) secs",
+    says="PBS lost the node {node}, of which nothing was heard for {limit} s, and ended the job",
+    fixes=(RESUME, Fix(title="see what ails that node", commands=("pbsnodes {node}",))),
     url=_PBS,
 )
 _ended(
@@ -248,6 +260,8 @@ _ended(
 )
 _ended(
     "job.exception type=",
+    # A task had ended, and the others did not: how, Flux tells behind it.
+    unless=("exit-timeout=",),
     # Others do not end the job.
     pattern=r"job\.exception type=(?P<type>[\w-]+) severity=0(?: note=)? ?(?P<why>[^\n]{0,160})",
     when=nothing_failed_before,
