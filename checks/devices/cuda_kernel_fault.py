@@ -59,6 +59,8 @@ _GAVE_UP = re.compile(r"DeepEP [^\n]{0,80}timeout")
     "CUDA error: unspecified launch failure",
     "CUDA error: an illegal instruction was encountered",
     "CUDA error: invalid program counter",
+    # The driver's own word for it says more.
+    general=True,
 )
 def illegal_access(case: Case, event: LogEvent) -> Iterator[Finding]:
     """A kernel beyond its memory."""

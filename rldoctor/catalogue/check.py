@@ -192,6 +192,7 @@ class Check:
         silent: bool = False,
         general: bool = False,
         behind: bool = False,
+        lost: bool = False,
         url: str | None = None,
     ) -> Signature:
         """Declares how a log shows the pattern: one of ``literals`` in a line, and a finding that ``says`` what it is.
@@ -207,7 +208,8 @@ class Check:
         must hold besides and may give further words. ``fixes`` are data, or a function of case, event and words;
         ``severity`` is one, or a function of the event. What is ``general`` (words that many systems share) comes after
         what another signature of the check says of the same weight. What judges ``behind`` the run, too, is also asked
-        about lines without a literal, which others than the run wrote when it was over (:attr:`LogEvent.outside`).
+        about lines without a literal, which others than the run wrote when it was over (:attr:`LogEvent.outside`). A
+        consequence that tells of a ``lost`` machine is nearer to the cause than those of what waited for it.
 
         Raises :class:`ValueError` for a literal that cannot be searched, or a word that nothing supplies."""
         self._searchable(literals)
@@ -232,7 +234,7 @@ class Check:
                 severity = row.severity if isinstance(row.severity, Severity) else row.severity(event)
                 yield self.finding(said[0], severity=severity, fixes=said[1], url=row.url)
 
-        declared = Signature(literals, judge, role, tuple(unless), silent, general, behind, row)
+        declared = Signature(literals, judge, role, tuple(unless), silent, general, behind, lost, row)
         self.signatures.append(declared)
         return declared
 

@@ -56,8 +56,8 @@ class Signature:
     """One way a log shows a pattern. ``literals`` are looked for as they stand, ``unless`` are texts whose presence
     in the line or its exception rules the pattern out; ``silent`` ones also count in a run that ends well, ``general``
     ones are said where no other of the check is; ``behind`` ones are also asked about every line that others than the
-    run wrote behind its last sign of life. ``row`` is what the signature was declared with, None where a function
-    judges."""
+    run wrote behind its last sign of life, and ``lost`` ones tell of a machine that is gone, for which others waited.
+    ``row`` is what the signature was declared with, None where a function judges."""
 
     literals: tuple[str, ...]
     judge: LogJudge
@@ -66,6 +66,7 @@ class Signature:
     silent: bool = False
     general: bool = False
     behind: bool = False
+    lost: bool = False
     row: Row | None = None
 
 

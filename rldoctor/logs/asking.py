@@ -41,13 +41,14 @@ class Answers:
         event: LogEvent | None,
         judge: Callable[[], Iterable[Finding]],
         general: bool = False,
+        lost: bool = False,
     ) -> bool:
         """Takes all that a judge yields; whether it was anything."""
         before = len(self.found)
         try:
             for item in yielded(check, judge):
                 if isinstance(item, Finding):
-                    self.found.append(Found(_completed(item, event), role, event, general=general))
+                    self.found.append(Found(_completed(item, event), role, event, general=general, lost=lost))
         except (NotApplicable, NotChecked):
             pass
         except (Exception, SystemExit) as error:  # a plugin's signature may fail in any way; the others go on
@@ -66,7 +67,7 @@ def ask(
         if item.refusal is None:
             judge = partial(_judged, item, case)
             said = item.signature
-            if not answers.collect(item.check, said.role, item.event, judge, said.general):
+            if not answers.collect(item.check, said.role, item.event, judge, said.general, said.lost):
                 answers.declined.append(item)
     measures = {result.code: result for result in measured(checks, case)}
     found = answers.found

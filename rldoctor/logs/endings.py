@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rldoctor.expressions import expression
+from rldoctor.logs.fatality import Failure
 from rldoctor.logs.job_records import recorded
 from rldoctor.logs.liveness import bar_position, is_last_word, is_progress
 from rldoctor.logs.model import LogEvent
-from rldoctor.logs.places import node_and_attempt, told_of
+from rldoctor.logs.places import Place, node_and_attempt, told_of
 from rldoctor.logs.prefixes import Line
 from rldoctor.logs.quoting import is_document, is_quoted, labels_sample
 from rldoctor.logs.ranking import ASIDE, Found, closeness, explains
+from rldoctor.logs.record import RawDeath
 from rldoctor.logs.runs import Slice
 from rldoctor.model import Evidence, Finding, Incident, Severity
 
@@ -57,7 +59,7 @@ _SERVER_ENDED = expression(r"\s*Finished server process \[\d+\]")
 _ENGINE_ENDED = expression(r"\s*\[shutdown\] Process manager: send sigterm to process")
 _COUNTED = expression(
     r"'global_step/max_steps': '(?P<at>\d+)/(?P<of>\d+)'|={3,} Step (?P<step>\d+)/(?P<steps>\d+) ={3,}"
-    r"|(?:^|\s)step:(?P<alone>\d+) - "
+    r"|(?:^|\s)step:(?P<alone>\d+) - |(?:^|\s)iteration {1,9}(?P<iteration>\d+)/ {0,9}(?P<iterations>\d+) \| "
 )
 
 
@@ -67,22 +69,26 @@ def ended(
     found: Sequence[Found],
     findings: Sequence[Finding],
     stalls: frozenset[str],
+    first: Failure | None,
     by_launcher: bool = False,
 ) -> Incident:
     """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
-    ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress. ``by_launcher``
+    ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress, ``first`` what
+    failed first. ``by_launcher``
     says that nothing but launchers told of the failure: then the line that explains it names the process."""
     at, of = position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
-    node, attempt = node_and_attempt(pieces)
+    place, attempt = node_and_attempt(pieces)
     said = list(_said_freely(findings, found))
     told_node, told_attempt = told_of(one.text if isinstance(one, Evidence) else one.line for one in said)
     # A node's own daemon need not name the node.
     told_node = told_node or next((one.origin.node for one in said if isinstance(one, LogEvent)), None)
+    said_alone = any(isinstance(one, LogEvent) and not one.fatal for one in said)
     by_others = by_launcher or incident.kind != "crashed"
     held_node, held_attempt = _held_beside(pieces, said) if by_others else (None, None)
     attempt = next((one for one in (attempt, told_attempt, held_attempt) if one is not None), None)
-    incident = replace(incident, step=step, node=node or told_node or held_node, attempt=attempt)
+    node = _node(place, first, told_node or held_node, by_others=said_alone)
+    incident = replace(incident, step=step, node=node, attempt=attempt)
     if incident.kind == "crashed":
         if not by_launcher or incident.first_rank is not None:
             return incident
@@ -123,6 +129,17 @@ def ended(
     if begun and not _trained(pieces, at) and (_has(pieces, _SERVER_ENDED) or _has(pieces, _ENGINE_ENDED)):
         return replace(incident, kind="finished")
     return replace(incident, kind="unfinished", stage=incident.stage if begun else "start")
+
+
+def _node(place: Place | None, first: Failure | None, told: str | None, by_others: bool) -> str | None:
+    """On which node the run ended: where its first failure was, if that is known and others were named behind it only;
+    else the one that others name, and the first failure's where nobody does, unless it is others who tell of the end.
+    What only passes a failure on is elsewhere."""
+    own = first.node if first is not None and (isinstance(first.raw, RawDeath) or not first.secondary) else None
+    if place is None or first is None or own is None or first.secondary:
+        return (None if place is None else place.node) or told or (None if by_others else own)
+    behind = place.source == first.exception.source and place.line > first.last
+    return own if behind else place.node
 
 
 def _said_freely(findings: Sequence[Finding], found: Sequence[Found]) -> Iterator[Evidence | LogEvent]:
@@ -197,8 +214,8 @@ def position(pieces: Sequence[Slice]) -> tuple[int | None, int | None]:
             at, of = min(bars.values(), key=lambda one: one[0] / max(1, one[1]))
         if counted is not None:
             parts = counted.groupdict()
-            at = next((int(parts[name]) for name in ("at", "step", "alone") if parts.get(name)), at)
-            of = next((int(parts[name]) for name in ("of", "steps") if parts.get(name)), of)
+            at = next((int(parts[name]) for name in ("at", "step", "alone", "iteration") if parts.get(name)), at)
+            of = next((int(parts[name]) for name in ("of", "steps", "iterations") if parts.get(name)), of)
     return at, of
 
 

@@ -116,6 +116,11 @@ class Failure:
         return inner.rank or self.exception.origin.rank or known
 
     @property
+    def node(self) -> str | None:
+        """The node that its process was on, as its lines tell."""
+        return self.exception.chain[0].origin.node or self.exception.origin.node
+
+    @property
     def order(self) -> tuple[float, int, int]:
         """Sorts failures of several files: by time where it is known, then as they stand."""
         time = self.exception.time

@@ -25,6 +25,8 @@ _SAVED = re.compile(r"(?i:\bsav(?:ed|ing) (?:model |the model |a )?(?:checkpoint
 _LAST_WORDS = re.compile(
     r"'train_runtime'|\"train_runtime\"|Training completed\. Do not forget to share your model"
     r"|Final validation metrics:|End time of running main: |Max number of (?:steps|epochs) has been reached"
+    # Megatron's training.py
+    r"|^\[after training is done\] datetime: "
     # pytest's summary of tests that passed.
     r"|^={3,} (?!.*\b(?:failed|errors?)\b).*\b\d+ passed\b.* in [\d.:]+"
 )
@@ -84,7 +86,8 @@ def is_progress(line: Line, ended: bool = False) -> bool:
     if line.level in _COMPLAINTS or _SCHEDULER.match(line.text):
         return False
     said = line.text[:_LOOKED_AT]
-    moved = _PROGRESS.search(said) is not None or (not ended and _SAVED.search(said) is not None)
+    saves = _SAVED.search(said) is not None
+    moved = not ended if saves else _PROGRESS.search(said) is not None
     return (moved and _TOLD.search(said) is None) or is_last_word(line)
 
 

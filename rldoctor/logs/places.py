@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rldoctor.expressions import expression
 from rldoctor.logs.reveals import Reveal, reveal
 from rldoctor.logs.runs import Slice
+from rldoctor.records import dataclass
 
 NODE, ATTEMPT, RUN = "node", "attempt", "run"
 CANCELLED = " CANCELLED AT "
@@ -39,7 +40,8 @@ _TASKS_END = (
 # and Grid Engine; `kubectl describe` and the scheduler's events; Volcano, JobSet, Determined, AWS Batch. What says most
 # of who failed comes first.
 PLACES: tuple[Reveal, ...] = (
-    _node("Node failure on ", r"Node failure on ([\w.-]+)"),
+    # Several nodes are one list.
+    _node("Node failure on ", r"Node failure on ([\w.-]+(?:\[[\d,-]+\])?)"),
     _node("node failure on ", r"\bnode failure on ([\w.-]+)"),
     _node(" failure of node ", r"\bdue to failure of node ([\w.-]+)"),
     _node(" not responding", r"\b[Nn]odes? ([\w.-]+) (?:(?:is|are) )?not responding\b"),
@@ -86,7 +88,6 @@ PLACES: tuple[Reveal, ...] = (
     _node("] started on <", r"\] started on <(?:\d+\*)?([\w.-]+)>"),
     _node("hostname   ", r"^hostname {2,}([\w.-]+)$"),
     _node("|execd|", r"\|execd\|([\w.-]+)\|[A-Z]\|"),
-    _node("BatchHost=", r"\bBatchHost=([\w.-]+)"),
     *(
         _node(
             f" {name} ",
@@ -128,7 +129,8 @@ _NODES = tuple(
     for pattern in (
         r"^\w{3} +\d+ [\d:]{8} (?P<node>[\w.-]{2,250}) [\w.-]+(?:\[\d+\])?: ",
         r"(?i:\binstance(?:[-_ ]?id)?\b)[\"'\s:=(]{1,4}(?P<node>i-[0-9a-f]{6,17})\b",
-        rf"(?i:\b{_OF_A_MACHINE})(?:[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}(?![\w.-]| (?:phase|message)\b)",
+        rf"(?<!pulling from )(?i:\b{_OF_A_MACHINE})(?:[\"']?[:=]\s?|\s)[\[<(\"']{{0,2}}{NAME}"
+        r"(?![\w.-]| (?:phase|message)\b)",
         # Not the pod of a namespace, nor a folder or an image; behind a zone it is Google's name of a machine.
         rf"(?:(?<=\w-[a-z]/)instances|(?i:(?<![\w./-]){_OF_A_MACHINE}))/{NAME}(?![\w./-])",
         rf"\brunner:? {NAME} ",
@@ -171,9 +173,18 @@ _BEFORE_CANCELLED, _AFTER = _ENDED - 0.5, float(len(PLACES))
 _ORDER = {reveal.pattern: number for number, reveal in enumerate(PLACES)}
 
 
-def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
+@dataclass(frozen=True)
+class Place:
+    """A node that was named, and where."""
+
+    node: str
+    source: str
+    line: int
+
+
+def node_and_attempt(pieces: Sequence[Slice]) -> tuple[Place | None, int | None]:
     """The node on which a run ended, None where nobody names it, and how often it had been started again before."""
-    nodes: list[tuple[float, str]] = []
+    nodes: list[tuple[float, Place]] = []
     tasks = _BEFORE_CANCELLED
     attempt: int | None = None
     for piece in pieces:
@@ -188,11 +199,13 @@ def node_and_attempt(pieces: Sequence[Slice]) -> tuple[str | None, int | None]:
             elif number >= piece.first:
                 order = _ORDER[matched.pattern]
                 tasks = _AFTER if order == _ENDED else tasks
-                nodes.append((tasks if matched.pattern in _OF_TASKS else order, value))
+                named = Place(value, piece.record.name, number)
+                nodes.append((tasks if matched.pattern in _OF_TASKS else order, named))
     first = min((order for order, _ in nodes), default=None)
-    named = list(dict.fromkeys(value for order, value in nodes if order == first))
+    places = {named.node: named for order, named in reversed(nodes) if order == first}
     # Several may be named by one summary: whose failure was the first, its end says.
-    return (named[0 if first in (_BEFORE_CANCELLED, _AFTER) else -1] if named else None), attempt
+    in_order = list(reversed(places.values()))
+    return (in_order[0 if first in (_BEFORE_CANCELLED, _AFTER) else -1] if in_order else None), attempt
 
 
 def told_of(lines: Iterable[str]) -> tuple[str | None, int | None]:

@@ -3,6 +3,7 @@ write it."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -71,6 +72,10 @@ _ISO = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\
 _LED = rf"(?P<level>{_LEVEL}) (?=[^-|:\s\d])(?![\w./-]{{1,120}}:\d+ -- )"
 _CLOCK = expression(r"\d\d:\d\d:\d\d")
 _BEHIND_CLOCK = expression(" {0,4}" + _LED)
+
+# src/ray/util/event.cc writes one a line, into files of its own, which people put beside the run's.
+_RAYS_EVENT = expression(r'"source_type": ?"(?:GCS|RAYLET|CORE_WORKER|AUTOSCALER|JOBS)"')
+_LONGEST_EVENT = 8000
 
 _ANSI = expression(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]_P^][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-_c])")
 _REPEATED = expression(r"\s*\[repeated (\d+)x across cluster\][^\n]{0,200}$")
@@ -205,6 +210,8 @@ def parse(text: str, origin: Origin = UNTOLD) -> Line:
     line = Line("", origin)
     if text.startswith(envelope.OPEN):
         text = _opened(text, line)
+    elif text.startswith("{") and _RAYS_EVENT.search(text, 0, _LONGEST_EVENT) is not None:
+        text = _event(text, line)
     if "%|" in text[:300] and (bar := _AFTER_BAR.search(text, 0, 2000)) is not None:
         text = text[bar.start("rest") :]
     start = at = _indent(text)
@@ -260,6 +267,20 @@ def _inner_rank(line: Line) -> None:
     match = _INNER_RANK.match(line.text, 0, 200)
     if match is not None:
         line.refine(rank=match[1] or match[2])
+
+
+def _event(text: str, line: Line) -> str:
+    """What an event of Ray's own processes says."""
+    try:
+        event = json.loads(text[:_LONGEST_EVENT])
+    except ValueError:
+        return text
+    message = event.get("message")
+    if not isinstance(message, str):
+        return text
+    line.level = LEVELS.get(str(event.get("severity")).upper())
+    line.refine(actor={"GCS": "gcs_server", "RAYLET": "raylet"}.get(event["source_type"]))
+    return message.split("\n", 1)[0]
 
 
 def _opened(text: str, line: Line) -> str:

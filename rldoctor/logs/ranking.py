@@ -23,7 +23,8 @@ _SEVERITY = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, the role of the signature that yielded it, whether that is a ``general`` one, and where it was seen;
+    """A finding, the role of the signature that yielded it, whether that is a ``general`` one or tells of a ``lost``
+    machine, and where it was seen;
     ``event`` is None for conclusions, for what the metrics show (``measured``) and for what the launch behind the log
     says (``declared``)."""
 
@@ -33,6 +34,7 @@ class Found:
     measured: bool = False
     declared: bool = False
     general: bool = False
+    lost: bool = False
 
     @property
     def code(self) -> str:
@@ -93,7 +95,7 @@ def _place(item: Found) -> tuple[str, int] | None:
     return None if item.event is None else (item.event.source, item.event.number)
 
 
-_Key = tuple[int, int, int, float, int, int, int, str]
+_Key = tuple[int, int, int, int, float, int, int, int, str]
 
 
 def _ends(item: Found, deaths: frozenset[str]) -> bool:
@@ -107,7 +109,7 @@ def _key(item: Found, run: LogRun, elsewhere: frozenset[str], beside: frozenset[
     event = item.event
     severity = _severity(item)
     if event is None:
-        return (_group(item, run, elsewhere, beside), severity, 0, 0.0, 0, 0, 0, item.code)
+        return (_group(item, run, elsewhere, beside), severity, 0, 0, 0.0, 0, 0, 0, item.code)
     time = event.time if len(run.sources) > 1 and event.time is not None else 0.0
     # A line of source that a traceback quotes has the message's names, the message its values.
     raised = event.exception
@@ -115,6 +117,8 @@ def _key(item: Found, run: LogRun, elsewhere: frozenset[str], beside: frozenset[
     return (
         _group(item, run, elsewhere, beside),
         severity,
+        # A machine that is gone ended what waited for it, whichever of the two is told first.
+        int(not item.lost),
         closeness(event),
         time,
         event.number + quoted,

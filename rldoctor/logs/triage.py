@@ -199,7 +199,7 @@ def _one_run(
     if compared is not None:
         findings = compared.supported(findings, logged.new)
     stalls = precedence.of_kind(Kind.STALL)
-    incident = ended(logged.incident, pieces, found, findings, stalls, logged.root is None)
+    incident = ended(logged.incident, pieces, found, findings, stalls, first_failure(verdicts), logged.root is None)
     incident = replace(incident, dated=spans(logged.dated), facts=tuple(known.fact_lines.values()))
     notes = tuple(said(logged.root))
     return Report(target=target, results=results, incident=incident, ranked=findings, notes=notes), known

@@ -587,6 +587,83 @@ def test_what_a_run_says_of_itself_is_neither_a_node_nor_an_attempt(said: str) -
         assert (found.kind, found.node, found.attempt) == ("crashed", None, None)
 
 
+DEAD = (
+    "The node with node id: 6e7f and address: {0} and node name: {0} has been marked dead because the detector has "
+    "missed too many heartbeats from it. "
+)
+LATE = (
+    "[rank{rank}]:[E1103 02:11:42.112233 ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=482, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 "
+    "milliseconds before timing out.\n"
+)
+
+
+def test_a_machine_that_is_gone_comes_before_those_that_waited_for_it() -> None:
+    waited = "".join(f"(WorkerDict pid=3{rank}, ip=10.0.3.4) {LATE.format(rank=rank)}" for rank in range(2))
+    text = f"{BEGUN}{waited}(raylet) {DEAD.format('10.0.3.7')}\n"
+    assert codes(text) == ["RLD603", "RLD321"]
+    assert incident(text).node == "10.0.3.7"
+    # Whoever reports is alive, and so is its node.
+    assert codes(f"{BEGUN}{waited}(raylet) {DEAD.format('10.0.3.4')}\n")[0] == "RLD321"
+
+
+def test_an_event_that_rays_head_writes_into_a_file_of_its_own() -> None:
+    event = (
+        '{"custom_fields":{"ip":"10.0.7.12"},"event_id":"aa0f","host_name":"head-0","label":"RAY_NODE_REMOVED",'
+        f'"message":"{DEAD.format("10.0.7.12")}\\t(1) raylet crashes unexpectedly (OOM, etc.) \\n","pid":"57",'
+        '"severity":"ERROR","source_type":"GCS","timestamp":1762135902}\n'
+    )
+    assert codes(BEGUN + event) == ["RLD603"]
+    assert incident(BEGUN + event).node == "10.0.7.12"
+    assert codes(BEGUN + event.replace("GCS", "OTHER")) == []
+
+
+def test_the_node_of_the_failure_that_was_the_first() -> None:
+    crashed = "(WorkerDict pid=4410, ip=10.2.0.5) *** SIGSEGV received at time=1762135902 on cpu 44 ***\n"
+    gone = f"(raylet) {DEAD.format('10.2.0.9')}\n"
+    assert incident(BEGUN + crashed + gone).node == "10.2.0.5"
+    raised = (
+        "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+        "ray::WorkerDict.__init__() (pid=5521, ip=10.9.0.3, actor_id=9c72, repr=<WorkerDict object at 0x7ef7>)\n"
+        '  File "/opt/train.py", line 131, in __init__\n    torch.cuda.set_device(local_rank)\n'
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    )
+    assert incident(f"Traceback (most recent call last):\n{raised}").node == "10.9.0.3"
+
+
+def test_a_node_that_died_behind_the_trainers_last_words_ended_nothing() -> None:
+    end = "{'train_runtime': '7.469', 'train_loss': '-0.08558', 'epoch': '0.5'}\nray stop --force\n"
+    assert codes(f"{BEGUN}{end}{DEAD.format('10.0.3.9')}\n") == []
+
+
+def test_megatrons_last_words() -> None:
+    step = " [2026-11-03 02:10:14] iteration {at:8d}/    5000 | consumed samples: 9 | lm loss: 2.0E-01 |\n"
+    steps = "".join(step.format(at=at) for at in range(4990, 5001))
+    saved = "saving checkpoint at iteration    5000 to /ckpt in torch_dist format\n"
+    ended = "slurmstepd: error: *** JOB 7712 ON r12n4 CANCELLED AT 2026-11-04T00:00:12 DUE TO TIME LIMIT ***\n"
+    text = f"{steps}[after training is done] datetime: 2026-11-03 08:11:22\n{saved}{ended}"
+    assert (incident(text).kind, codes(text)) == ("finished", [])
+    assert codes(steps.replace("5000 |", "4999 |") + ended) == ["RLD603"]
+    assert incident(steps.split(" [2026-11-03 02:10:14] iteration     5000")[0]).step == "4999 of 5000"
+
+
+def test_several_nodes_that_failed_are_one_list() -> None:
+    assert incident(f"{BEGUN}srun: error: Node failure on nid[005133,005140]\n").node == "nid[005133,005140]"
+
+
+def test_a_rank_that_ended_all_others() -> None:
+    said = "MPI_ABORT was invoked on rank 11 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+    assert (incident(BEGUN + said).kind, incident(BEGUN + said).first_rank) == ("crashed", "11")
+
+
+def test_a_registry_is_no_node() -> None:
+    pull = (
+        '  Warning  Failed  12s  kubelet  Failed to pull image "nvcr.io/acme/rl:1.2": pulling from host nvcr.io failed '
+        "with status code [manifests 1.2]: 401 Unauthorized\n"
+    )
+    assert incident(pull).node is None
+
+
 def test_a_run_that_nobody_ended_has_no_node() -> None:
     assert (incident(HEALTHY).node, incident(HEALTHY).attempt) == (None, None)
 

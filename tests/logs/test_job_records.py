@@ -28,6 +28,7 @@ def held(text: str, told: int = 1) -> tuple[str | None, int | None]:
         ("Total Restarts = 2", None, 2),
         ("Retries: 1", None, 1),
         ('"restartCount": 1,', None, 1),
+        ("  retryCount: 3", None, 3),
         # A number among nodes, several nodes, a word, a count.
         ("Node ID                = b76973d6", None, None),
         ("   NodeList=nid[001234-001241]", None, None),
@@ -41,6 +42,36 @@ def held(text: str, told: int = 1) -> tuple[str | None, int | None]:
 )
 def test_what_a_field_holds(field: str, node: str | None, attempt: int | None) -> None:
     assert held(field) == (node, attempt)
+
+
+@pytest.mark.parametrize(
+    ("records", "node"),
+    [
+        ("NodeName=gpu-17 Arch=x86_64 CoresPerSocket=32\n   State=IDLE+DRAIN ThreadsPerCore=1 TmpDisk=0\n", "gpu-17"),
+        ("JobId=7 JobName=ppo\n   BatchHost=gpu-3-01\nREASON  USER  TIMESTAMP  NODELIST\n"
+         "Not responding  slurm  2026-11-03T02:10:31 gpu-3-03\n", "gpu-3-03"),
+        ("NAME         STATUS     ROLES    AGE   VERSION\ngpu-node-11  Ready      <none>   81d   v1.31.2\n"
+         "gpu-node-12  NotReady   <none>   81d   v1.31.2\n", "gpu-node-12"),
+        ("hpc-r4i2n9\n     state = down,offline\n     ntype = PBS\n", "hpc-r4i2n9"),
+        # One that is used, several that are not.
+        ("NodeName=gpu-17 Arch=x86_64 CoresPerSocket=32\n   State=ALLOCATED ThreadsPerCore=1 TmpDisk=0\n", None),
+        ("REASON USER TIMESTAMP NODELIST\nbad root 2026-11-03T02:10:31 gpu-1\nbad root 2026-11-03T02:10:31 gpu-2\n",
+         None),
+    ],
+    ids=["scontrol", "sinfo", "kubectl", "pbsnodes", "in use", "several"],
+)  # fmt: skip
+def test_a_node_that_a_scheduler_uses_no_more(records: str, node: str | None) -> None:
+    assert held(records)[0] == node
+
+
+def test_where_a_jobs_script_ran_counts_last() -> None:
+    assert held("   BatchHost=gpu-3-01\n")[0] == "gpu-3-01"
+    assert held("   BatchHost=gpu-3-01\n  nodeName: pool-3\n")[0] == "pool-3"
+
+
+def test_how_often_a_workload_was_requeued() -> None:
+    assert held("  requeueState:\n    count: 2\n") == (None, 2)
+    assert held("  containers:\n    count: 2\n") == (None, None)
 
 
 def test_of_several_rows_the_one_that_tells_counts() -> None:

@@ -50,6 +50,7 @@ check = Check(
     "host-memory-exhausted",
     __doc__,
     before=(
+        "RLD323",
         "RLD603",
         "RLD606",
     ),

@@ -35,7 +35,7 @@ from rldoctor.api import Case, Check, Evidence, Finding, Fix, Kind, LogEvent, Ro
 
 from ...observed.endings import crashed_before
 
-check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), kind=Kind.DEATH)
+check = Check("RLD603", "process-ended", __doc__, formerly=("ray-actor-died",), before=("RLD323",), kind=Kind.DEATH)
 
 
 @check.logged(

@@ -134,3 +134,12 @@ def test_an_assertion_that_a_pager_cut_off() -> None:
     where = "../aten/src/ATen/native/cuda/IndexKernel.cu:93: operator(): block: [0,0,0], thread: [0,0,0]"
     text = f'{where} Assertion `-sizes[i] <= index && index < size$\n[i] && "index out of bounds"` failed.\n'
     assert triage_text(text, [check]).findings[0].message.endswith("-sizes[i] <= index && index < size")
+
+
+def test_the_drivers_report_says_more_than_the_error_that_it_brings() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    train()\n'
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+        "Nov  3 02:31:19 dgx-021 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=2, GPU has fallen off the bus.\n"
+    )
+    assert finding(check, text).message == "a GPU failed: Xid 79 on 0000:9b:00"

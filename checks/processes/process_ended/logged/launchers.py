@@ -72,6 +72,7 @@ check.signature(
     ),
     role=Role.CASCADE,
     silent=True,
+    lost=True,
     url="https://pytorch.org/docs/stable/elastic/rendezvous.html",
 )
 # torch/csrc/DataLoader.cpp; the kernel's SIGKILL is RLD604, a full /dev/shm RLD113, and what is terminated or hung up

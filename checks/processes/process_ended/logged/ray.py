@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rldoctor.api import Case, Fix, LogEvent, Role
+from rldoctor.api.logs import LoggedException
 
-from ....observed.endings import crashed_before, cut_short, unfinished
+from ....observed.endings import before_its_end, crashed_before, cut_short, unfinished
 from .. import check
 from ..fixes import LESS_TO_COPY, RESUME, RUNTIME_ENV
 
@@ -22,6 +23,11 @@ _RAYLET_ENDED = (
 _ADDRESS = re.compile(r"(?:\bWorker IP address|\band address|\band ip|^\s*ip): (?P<address>[\d.]*\d)", re.MULTILINE)
 
 
+def _above(event: LogEvent) -> Iterator[LoggedException]:
+    """What had failed before the line."""
+    return (one for one in event.run.failures if one.source == event.source and one.line < event.number)
+
+
 def _took_workers_along(event: LogEvent) -> bool:
     """Whether a node's death is nearer to the cause than a worker's: Ray tells of it where nobody asked for it, and
     seconds late. A worker that crashed before, or was lost before on another node, was the first."""
@@ -29,15 +35,20 @@ def _took_workers_along(event: LogEvent) -> bool:
     if crash is not None and crash.origin.actor != _RAYLET:
         return False
     own, tail = _ADDRESS.search(event.line), event.run.tail
+    # Whoever speaks of a failure is alive then, and so is its node.
+    spoke = (one.origin for one in _above(event) if one.origin.actor != _RAYLET)
+    if own is not None and any(origin.node == own["address"] for origin in spoke):
+        return False
     above = tail[: tail.index(event.line)] if event.line in tail else ()
-    lost = (one.text for one in event.run.failures if one.source == event.source and one.line < event.number)
-    elsewhere = (found["address"] for text in (*lost, *above) for found in _ADDRESS.finditer(text))
+    elsewhere = (
+        found["address"] for text in (*(one.text for one in _above(event)), *above) for found in _ADDRESS.finditer(text)
+    )
     return own is None or all(address == own["address"] for address in elsewhere)
 
 
 def _node_is_dead(nearer: bool) -> Callable[[Case, LogEvent], bool | Mapping[str, str]]:
     def condition(case: Case, event: LogEvent) -> bool | Mapping[str, str]:
-        if not unfinished(case, event) or nearer is not _took_workers_along(event):
+        if not before_its_end(case, event) or nearer is not _took_workers_along(event):
             return False
         crash = crashed_before(event)
         return {"why": "its raylet crashed"} if crash is not None and crash.origin.actor == _RAYLET else True
@@ -65,6 +76,7 @@ for nearer in (True, False):
         role=Role.CASCADE,
         silent=True,
         general=not nearer,
+        lost=nearer,
         url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
     )
 # dashboard/agent.py: its agent sees a raylet go, whose log it shows.
@@ -75,6 +87,7 @@ check.signature(
     says="Ray's own process on a node (the raylet) ended without being asked to, and all that ran there[[: {node}]]",
     fixes=_RAYLET_ENDED,
     role=Role.CASCADE,
+    lost=True,
     silent=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
@@ -165,6 +178,7 @@ check.signature(
         Fix(title="see whether the kernel killed Ray there", commands=("dmesg -T | grep -i -E 'killed process|oom'",)),
     ),
     role=Role.CASCADE,
+    lost=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
 # ray.exceptions.LocalRayletDiedError: it is not the worker that is gone.
@@ -173,6 +187,7 @@ check.signature(
     says="Ray's own process on the node (the raylet) ended, and with it what ran there; why is not in this log",
     fixes=_RAYLET_ENDED,
     role=Role.CASCADE,
+    lost=True,
     url="https://docs.ray.io/en/latest/ray-core/fault_tolerance/nodes.html",
 )
 # Ray hands an exception over to the caller; what it carries is judged by itself.
