@@ -11,6 +11,7 @@ the messages each into the log as they are, behind a launcher's prefix, wrapped 
 from __future__ import annotations
 
 import argparse
+import builtins
 import random
 import string
 import sys
@@ -21,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from rldoctor.catalogue.registry import load
+from rldoctor.knowledge.packages import top_module
 from rldoctor.logs.incident import log_run
 from rldoctor.logs.raised import traced
 from rldoctor.logs.reading import read
@@ -139,10 +141,13 @@ def _log(item: Drawn, framed: bool) -> str:
 
 
 def _said(item: Drawn) -> str:
-    said = f"{item.place.type}: {item.message}".removesuffix(": ")
+    # Python names the module of an exception that is none of its own.
+    own = hasattr(builtins, item.place.type)
+    type_ = item.place.type if own else f"{top_module(item.place.package)}.errors.{item.place.type}"
+    said = f"{type_}: {item.message}".removesuffix(": ")
     if item.way == "wrapped":
         return "\n".join(part for line in said.split("\n") for part in textwrap.wrap(line, 80) or [""])
-    kept = max(len(item.place.type) + 20, len(said) * 2 // 3)
+    kept = max(len(type_) + 20, len(said) * 2 // 3)
     return f"{said[:kept]}..." if item.way == "cut" and kept < len(said) else said
 
 

@@ -129,8 +129,9 @@ def _reported(found: Trace, release: str, case: Case) -> Raised:
     for one in found.elsewhere:
         packages.setdefault(one.package, []).append(one)
     first, *further = map(_by, packages.values())
+    more = [f"by {len(further) - _MOST_OTHERS} packages more"] if len(further) > _MOST_OTHERS else []
     return Raised(
-        said="; or ".join([f"raised {first}", *further]),
+        said="; or ".join([f"raised {first}", *further[:_MOST_OTHERS], *more]),
         where=f"{place.package}: {where}",
         template="{}".join(place.literals),
         exception=place.type,

@@ -64,6 +64,12 @@ def test_of_several_classes_that_say_the_same_the_launchs_own_is_named() -> None
     assert "one of" not in found.message.partition("raised by")[2].partition(", when")[0]
 
 
+def test_of_many_packages_that_say_the_same_the_first_are_named() -> None:
+    message = finding("AssertionError: world_size must be positive if using store\n").message
+    assert message.count("; or by ") == 3
+    assert message.endswith(" packages more")
+
+
 def test_what_the_user_raised_or_no_release_prints_is_not_traced() -> None:
     own = LOG.replace("/env/lib/python3.12/site-packages/trl/experimental/gold/gold_trainer.py", "/home/me/gold.py")
     assert "raised by trl" not in finding(own).message

@@ -21,8 +21,9 @@ _SHORTEST = 12  # characters of the longest literal part, where nothing but the 
 _FEWEST_LETTERS, _FEWEST_WORDS = 18, 3
 _LONGEST_VALUE = 200
 # How many packages may print the same words, and how many letters these must have then: code that one copied from
-# another says as little as ``the 3-th partition is empty``, and what has less anybody may say.
-_MOST_PACKAGES, _LETTERS_OF_SEVERAL = 3, 21
+# another says as little as ``the 3-th partition is empty``, and what has less anybody may say. A whole sentence is no
+# one else's, however many copied it.
+_MOST_PACKAGES, _LETTERS_OF_SEVERAL, _LETTERS_OF_MANY = 3, 21, 30
 # Validators' words around the message of what was raised within them.
 _WITHIN = re.compile(r"(?P<kind>Value error|Assertion failed), (?P<said>[\s\S]*?)(?= \[type=|$)")
 _WITHIN_TYPES = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
@@ -206,11 +207,12 @@ def _tell(type_: str, literals: list[str]) -> bool:
 
 
 def _chosen(shown: Shown, found: list[Place], releases: Mapping[str, str]) -> Trace | None:
-    """The places of the package that is at hand, where one alone is, else of the first."""
+    """The places of the package that is at hand, where one alone is, else of the first; of many, of those at hand."""
     among = list(dict.fromkeys(place.package for place in found))
     here = [package for package in among if package in releases]
-    among = here if len(here) == 1 else among
-    if len(among) > _MOST_PACKAGES or (len(among) > 1 and _letters(found[0]) < _LETTERS_OF_SEVERAL):
+    letters = _letters(found[0])
+    among = here if len(here) == 1 or (here and len(among) > _MOST_PACKAGES) else among
+    if len(among) > 1 and letters < (_LETTERS_OF_SEVERAL if len(among) <= _MOST_PACKAGES else _LETTERS_OF_MANY):
         return None
     each = [_of_package(shown, [p for p in found if p.package == package], releases) for package in among]
     return replace(each[0], elsewhere=tuple(p for other in each[1:] for p in _homes((*other.places, *other.others))))

@@ -151,4 +151,8 @@ def test_a_message_that_two_packages_print_names_both(tmp_path: Path) -> None:
     assert trace(common) is None  # few words, which anybody may say
     for name in ("more", "others"):
         (tmp_path / f"{name}.json.xz").write_bytes(content)
-    assert trace(Shown("ValueError", SAID)) is None  # what four packages print identifies none
+    assert trace(copied) is None  # what four packages print identifies none
+    here = trace(copied, releases={"trainer": "0.9.0", "more": "0.9.0"})
+    assert here is not None and (here.place.package, {one.package for one in here.elsewhere}) == ("more", {"trainer"})
+    sentence = trace(Shown("ValueError", SAID))  # which nobody has by chance
+    assert sentence is not None and {one.package for one in sentence.elsewhere} == {"more", "others", "trainer"}
