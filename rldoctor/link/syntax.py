@@ -37,6 +37,11 @@ def parts_of_type(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
+def parts_of_list(node: ast.expr) -> list[ast.expr]:
+    """The items of a list, tuple or set as it stands there; of anything else itself."""
+    return node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
+
+
 def own_name(node: ast.AST) -> str | None:
     """``name`` of ``self.name``."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
@@ -103,10 +108,8 @@ def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            value = node.value
-            parts = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
-            if all(isinstance(part, ast.Constant) for part in parts):
-                found[node.targets[0].id] = value
+            plain = all(isinstance(part, ast.Constant) for part in parts_of_list(node.value))
+            found |= {node.targets[0].id: node.value} if plain else {}
     stored: Counter[str] = Counter()
     for part in ast.walk(tree) if found else ():
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from rldoctor.io import untrusted
 from rldoctor.link.syntax import last_name
 from rldoctor.records import dataclass
+from rldoctor.refresh.spelled import of_class, of_module, spelled
 from rldoctor.refresh.way import ASIDE, Methods, Way, entered, methods_of, ways
 from rldoctor.tables.messages import CHANGED, CUT, HOLE, MOST_CONDITIONS, UNCALLED
 
 _ENDS = {"SystemExit", "exit"}
+_PRINTS = re.compile(r"\b(?:raise|assert|exit|SystemExit|error|super)\b")  # a third of all modules has none
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?[hlL]?(?P<kind>[diouxXeEfFgGcrsa%])")
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}:!]*)(?:![rsa])?(?::[^{}]*)?\}")
 _LONGEST_HOLE = 60  # characters of an expression in a hole; longer ones are not named
@@ -39,14 +41,15 @@ class Message:
 
 
 def messages(text: str) -> Iterator[Message]:
-    """Every message of a module's source; nothing where it cannot be parsed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-        yield from _Scope("", {}, ways=lambda: ways(tree.body, Way(), {})).of(tree.body, ())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    """Every message of a module's source. Raises ``SyntaxError`` where it has some and cannot be read."""
+    if not _PRINTS.search(text):
         return
+    tree = untrusted.python(text)
+    try:
+        top = _Scope("", {}, ways=lambda: ways(tree.body, Way(), {}), module=tree, constants=of_module(tree))
+        yield from top.of(tree.body, ())
+    except RecursionError as error:
+        raise SyntaxError("nested too deeply") from error
 
 
 class _Scope:
@@ -59,8 +62,13 @@ class _Scope:
         texts: dict[str, ast.expr],
         owner: ast.ClassDef | None = None,
         ways: Callable[[], Mapping[ast.stmt, Way]] | None = None,
+        *,
+        module: ast.Module,
+        constants: Mapping[str, ast.expr],
     ) -> None:
         self.name = name
+        self.module = module
+        self.constants = constants
         self.texts = dict(texts)
         self.owner = owner
         self._ways = ways
@@ -87,13 +95,15 @@ class _Scope:
 
     def _statement(self, node: ast.stmt, conditions: tuple[str, ...]) -> Iterator[Message]:
         if isinstance(node, ast.ClassDef):
-            yield from _Scope(self._below(node.name), self.texts, node).of(node.body, ())
+            known = {**self.constants, **of_class(node, self.module)}
+            within = _Scope(self._below(node.name), self.texts, node, module=self.module, constants=known)
+            yield from within.of(node.body, ())
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from self._function(node)
         elif isinstance(node, ast.If):
-            test = _said(node.test)
-            yield from self.of(node.body, (*conditions, test))
-            yield from self.of(node.orelse, self._failed(node.test, conditions))
+            test = self._spelled(node.test)
+            yield from self.of(node.body, (*conditions, _said(test)))
+            yield from self.of(node.orelse, self._failed(test, conditions))
         elif isinstance(node, ast.Try | ast.TryStar):
             yield from self.of(node.body, conditions)
             for handler in node.handlers:
@@ -105,7 +115,7 @@ class _Scope:
                 matched = f"{_said(node.subject)} is {_said(case.pattern)}"
                 yield from self.of(case.body, (*conditions, matched))
         elif isinstance(node, ast.While):
-            yield from self.of(node.body, (*conditions, _said(node.test)))
+            yield from self.of(node.body, (*conditions, _said(self._spelled(node.test))))
             yield from self.of(node.orelse, conditions)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
             yield from self.of([*node.body, *getattr(node, "orelse", ())], conditions)
@@ -124,7 +134,14 @@ class _Scope:
                 return ways(node.body, entries.get(node.name, Way()), methods)
             return {at: replace(way, called=False) for at, way in ways(node.body, Way(), methods).items()}
 
-        yield from _Scope(self._below(node.name), self.texts, self.owner, before).of(node.body, ())
+        name, constants = self._below(node.name), self.constants
+        within = _Scope(name, self.texts, self.owner, before, module=self.module, constants=constants)
+        yield from within.of(node.body, ())
+
+    def _spelled(self, test: ast.expr) -> ast.expr:
+        """A test with the constants that it names, unless it would be too long to be kept."""
+        found = spelled(test, self.constants)
+        return found if found is test or len(_said(found)) <= _LONGEST_CONDITION else test
 
     def _failed(self, test: ast.expr, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """The conditions where a test has failed; of a chain that compares one value with texts they are one."""
@@ -144,7 +161,9 @@ class _Scope:
             yield from self._raised(node, conditions)
         elif isinstance(node, ast.Assert):
             text = self._template(node.msg) if node.msg is not None else ""
-            yield self._message("AssertionError", text, (*conditions, f"not ({_said(node.test)})"))
+            # One without words is told by its line, as it stands.
+            test = self._spelled(node.test) if text else node.test
+            yield self._message("AssertionError", text, (*conditions, f"not ({_said(test)})"))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             yield from self._called(node.value, conditions)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import platform
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -10,10 +12,16 @@ from collections.abc import Callable, Mapping
 from rldoctor.frameworks import frameworks
 from rldoctor.knowledge.packages import top_module
 from rldoctor.records import dataclass
+from rldoctor.refresh.declarations import SourceError
 from rldoctor.refresh.message_sites import Message, messages
 from rldoctor.refresh.modules import OLDEST, grouping, module_name, modules, order
-from rldoctor.refresh.releases import Publications, news, with_releases
-from rldoctor.tables.messages import CUT, MARKS, Table
+from rldoctor.refresh.releases import Publications, Release, news, with_releases
+from rldoctor.refresh.spelled import Enumeration, declared, members, spelled_out
+from rldoctor.tables.messages import CUT, MARKS, MOST_CONDITIONS, Table
+
+# To be raised where what is read of a source changes: the next refresh then makes each table anew. A test holds it
+# against the text of the code that reads.
+EXTRACTOR = 1
 
 
 @dataclass(frozen=True)
@@ -88,39 +96,82 @@ _LOOP = re.compile(r"^vllm\.(?:v1\.)?(?:core|engine|worker|executor|sample|spec_
 Row = tuple[str, str, str, str, tuple[str, ...]]
 
 
-def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
-    """Reads the releases that the table lacks and writes it. Returns what changed, a line each.
+@dataclass(frozen=True)
+class _Read:
+    """What a module can print, and the classes of it that may be enumerations; ``why`` it could not be read."""
 
-    Raises ``OSError`` where the index does not answer."""
+    messages: tuple[Message, ...] = ()
+    classes: tuple[tuple[str, Enumeration], ...] = ()
+    why: str = ""
+
+
+def refresh(package: str, published: Publications, say: Callable[[str], None]) -> list[str]:
+    """Reads the releases that the table lacks, or all where another extractor made it, and writes it. Returns what
+    changed, a line each.
+
+    Raises ``OSError`` where the index does not answer, and :class:`SourceError` where what the table has would be lost
+    because this Python does not read it."""
     chosen = published.releases(package, SINCE[package], grouping(package), beside=False)
     table = Table.load(package) if package in Table.packages() else None
-    known = table.releases if table is not None else []
-    rows: dict[Row, set[str]] = defaultdict(set, with_releases(known, table.rows()) if table is not None else {})
-    kept: dict[bytes, list[Message]] = {}
-    left_out = re.compile(rf"{_GENERATED}|{LIBRARIES[package].but}" if package in LIBRARIES else _GENERATED)
+    stale = table is not None and table.made_by != made_by(package)
+    held = with_releases(table.releases, table.rows()) if table is not None else {}
+    known = table.releases if table is not None and not stale else []
+    rows: dict[Row, set[str]] = defaultdict(set, held if not stale else {})
+    kept: dict[bytes, _Read] = {}
     fresh = [release for release in chosen if release.version not in known]
     for release in fresh:
-        count = 0
-        for path, text in modules(release.open(), top_module(package), but=left_out):
-            digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
-            if digest not in kept:
-                kept[digest] = list(messages(text))
-            for found in kept[digest]:
-                row = _row(package, module_name(path), found)
-                if row is not None:
-                    count += 1
-                    rows[row].add(release.version)
-        say(f"{package} {release.version}: {count} messages")
+        found = _of_release(package, release, kept)
+        for path, one in ((path, one) for path, one in found if one.why):
+            say(f"{package} {release.version}: {path} is not for Python {platform.python_version()} ({one.why})")
+            if any(row[0] == module_name(path) and release.version in versions for row, versions in held.items()):
+                raise SourceError("the table has messages of what was not read: it stays as it is")
+        texts = members(one for _, read in found for one in read.classes)
+        several = [_row(package, module_name(path), one, texts) for path, read in found for one in read.messages]
+        for row in filter(None, several):
+            rows[row].add(release.version)
+        say(f"{package} {release.version}: {len(several) - several.count(None)} messages")
     # A newer patch of a minor release takes the place of the one that was read before.
     releases = sorted((release.version for release in chosen), key=order)
-    Table.write(package, encoded(rows, releases))
-    return news([release.version for release in fresh])
+    Table.write(package, encoded(rows, releases, made_by(package)))
+    changed = news([release.version for release in fresh if table is None or release.version not in table.releases])
+    return [*changed, *([f"all {len(fresh)} releases were read anew"] if stale else [])]
 
 
-def _row(package: str, module: str, found: Message) -> Row | None:
+def made_by(package: str) -> str:
+    """By what the table of a package is made: the extractor, and what is left out of this package."""
+    decides = (EXTRACTOR, MARKS, MOST_CONDITIONS, _left_out(package).pattern)
+    return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
+
+
+def _left_out(package: str) -> re.Pattern[str]:
+    return re.compile(f"{_GENERATED}|{LIBRARIES[package].but}" if package in LIBRARIES else _GENERATED)
+
+
+def _of_release(package: str, release: Release, kept: dict[bytes, _Read]) -> list[tuple[str, _Read]]:
+    """Path and content of every module of a release; ``kept`` are those that were read before."""
+    found: list[tuple[str, _Read]] = []
+    for path, text in modules(release.open(), top_module(package), but=_left_out(package)):
+        digest = hashlib.sha256(f"{path}\0{text}".encode()).digest()
+        if digest not in kept:
+            kept[digest] = _read(text)
+        found.append((path, kept[digest]))
+    return found
+
+
+def _read(text: str) -> _Read:
+    try:
+        return _Read(tuple(messages(text)), tuple(declared(text)))
+    except SyntaxError as error:
+        return _Read(why=f"line {error.lineno}: {error.msg}" if error.lineno else error.msg)
+
+
+def _row(package: str, module: str, found: Message, texts: Mapping[str, ast.expr]) -> Row | None:
     """What the table keeps of a message: of a library beside what reads a launch's values the innermost condition
-    alone, and nothing of what says no more than the line that a traceback shows."""
+    alone, and nothing of what says no more than the line that a traceback shows. ``texts`` are those of the members of
+    the release's enumerations; an assertion without words is told by its line, as it stands."""
     conditions = found.conditions
+    if found.template or found.type != "AssertionError":
+        conditions = tuple(spelled_out(condition, texts) for condition in conditions)
     if package in LIBRARIES and not _READS_VALUES.search(module):
         if not found.template and not (found.type == "AssertionError" and _LOOP.search(module)):
             return None
@@ -130,7 +181,7 @@ def _row(package: str, module: str, found: Message) -> Row | None:
     return module, found.function, found.type, found.template, conditions
 
 
-def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, object]:
+def encoded(rows: Mapping[Row, set[str]], releases: list[str], made: str = "") -> dict[str, object]:
     """The table's content: by module and function ``[type, template, conditions, first, last, ...]``, the releases by
     position."""
     found: dict[str, dict[str, list[list[object]]]] = {}
@@ -139,4 +190,4 @@ def encoded(rows: Mapping[Row, set[str]], releases: list[str]) -> dict[str, obje
         if there:
             spans = [p for p in there for edge in (p - 1, p + 1) if edge not in there]
             found.setdefault(module, {}).setdefault(function, []).append([type_, template, list(conditions), *spans])
-    return {"releases": releases, "modules": found}
+    return {"made_by": made, "releases": releases, "modules": found}

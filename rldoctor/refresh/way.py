@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from rldoctor.link.syntax import last_name, own_name, parts_of, quoted
 from rldoctor.records import dataclass
@@ -47,13 +48,16 @@ def methods_of(node: ast.ClassDef) -> Methods:
         if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(one.value, ast.List | ast.Tuple):
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
             known |= dict.fromkeys(map(last_name, targets), _quoted_in(one.value))
-    known |= {one.name: frozenset() for one in _functions(node)}
+    functions = list(_functions(node))
+    known |= {one.name: frozenset() for one in functions}
     for _ in range(_ROUNDS):
         before = dict(known)
-        for one in _functions(node):
+        for one in functions:
             known[one.name] |= _through(one.body, Way(), frozenset(), before, {}).changed
         if known == before:
             break
+        # What a method sets by itself is known after the first time.
+        functions = [one for one in functions if any(own_name(part) in known for part in ast.walk(one))]
     return known
 
 
@@ -109,26 +113,52 @@ def _after(node: ast.stmt, way: Way, missing: frozenset[str], methods: Methods, 
     if isinstance(node, ast.With):
         way = Way(way.sure and "suppress" not in ast.unparse(node.items[0]), changed)
         return _through(node.body, way, missing, methods, found)
-    for part in parts_of([node]):
-        if isinstance(part, ast.stmt) and part is not node:
-            found[part] = Way(False, changed)
-    return Way(way.sure and not any(isinstance(part, ast.Return) for part in parts_of([node])), changed)
+    parts = _parts(node)
+    found |= dict.fromkeys(parts.within, Way(False, changed))
+    return Way(way.sure and not parts.returns, changed)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a statement or test holds: the fields that it certainly names to set, the calls of methods by their names
+    and those of ``setattr``, the loops around these, the statements within it, and whether it may return."""
+
+    stored: frozenset[str]
+    called: frozenset[str]
+    set_by_name: tuple[ast.expr, ...]
+    loops: list[ast.For]
+    within: tuple[ast.stmt, ...]
+    returns: bool
+
+
+@lru_cache(maxsize=10_000)
+def _parts(node: ast.stmt | ast.expr) -> _Parts:
+    """One walk for all questions: a class is asked several times what its methods set."""
+    stored, called = set[str](), set[str]()
+    set_by_name: list[ast.expr] = []
+    loops: list[ast.For] = []
+    within: list[ast.stmt] = []
+    returns = False
+    for part in parts_of([node]):  # type: ignore[list-item]
+        if isinstance(part, ast.stmt):
+            returns |= isinstance(part, ast.Return)
+            loops += [part] if isinstance(part, ast.For) else []
+            within += [part] if part is not node else []
+        elif isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store | ast.Del):
+            stored.add(part.attr if isinstance(part, ast.Attribute) else quoted(part.slice) or _ANY)
+        elif isinstance(part, ast.Call) and last_name(part.func) == "setattr" and len(part.args) > 1:
+            set_by_name.append(part.args[1])
+        elif isinstance(part, ast.Call):
+            called.add(own_name(part.func) or "")
+    return _Parts(frozenset(stored), frozenset(called), tuple(set_by_name), loops, tuple(within), returns)
 
 
 def _sets(node: ast.stmt | ast.expr, methods: Methods) -> frozenset[str]:
     """The fields that a statement may set, by their last names."""
-    found: set[str] = set()
-    kept = _same(node)
-    parts = list(parts_of([node]))  # type: ignore[list-item]
-    loops = [part for part in parts if isinstance(part, ast.For)]
-    for part in parts:
-        if isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store | ast.Del):
-            found.add(part.attr if isinstance(part, ast.Attribute) else quoted(part.slice) or _ANY)
-        elif isinstance(part, ast.Call) and last_name(part.func) == "setattr" and len(part.args) > 1:
-            found |= _named(part.args[1], loops, methods)
-        elif isinstance(part, ast.Call):
-            found |= methods.get(own_name(part.func) or "", frozenset())
-    return frozenset(found - {kept})
+    parts = _parts(node)
+    found = parts.stored.union(*(methods.get(name, frozenset()) for name in parts.called))
+    found = found.union(*(_named(name, parts.loops, methods) for name in parts.set_by_name))
+    return found - {_same(node)} if found else found
 
 
 def _named(name: ast.expr, loops: list[ast.For], methods: Methods) -> frozenset[str]:

@@ -110,5 +110,7 @@ raise ImportError("needs torch")
     ]
 
 
-def test_what_cannot_be_parsed_prints_nothing() -> None:
-    assert list(messages("def (:")) == []
+@pytest.mark.parametrize("text", ["raise (:", "raise \0", f"raise {'(' * 400}{')' * 400}"])
+def test_what_cannot_be_parsed_is_said(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        list(messages(text))

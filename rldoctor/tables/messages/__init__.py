@@ -52,12 +52,14 @@ _Literals = tuple[str, list[str], str, str, list[Any]]
 
 
 class Table(PackedTable):
-    """The messages of one package."""
+    """The messages of one package; ``made_by`` is what :func:`rldoctor.refresh.messages.made_by` was when they were
+    read."""
 
     folder = Path(__file__).with_name("data")
 
     def __init__(self, package: str, content: Mapping[str, Any]) -> None:
         super().__init__(package, content)
+        self.made_by: str = content.get("made_by", "")
         self._modules: dict[str, dict[str, list[list[Any]]]] = content["modules"]
         self._by_type: dict[tuple[str, str], list[_Literals]] = {}
 
