@@ -19,7 +19,7 @@ import pytest
 
 from rldoctor.hang import folder
 from rldoctor.hang.model import hang_of
-from tests.hang.conftest import Program, Start
+from tests.hang.conftest import PATIENCE, Program, Start
 from tests.hang.test_stacks import HIDES, SLEEPS
 
 RLDOCTOR = [sys.executable, "-m", "rldoctor", "hang"]
@@ -39,13 +39,25 @@ while True:
 """
 
 
-def hang(folder: Path, *arguments: object, code: int | None = None, before: tuple[str, ...] = ()) -> dict[str, Any]:
+def hang(
+    folder: Path, *arguments: object, code: int | tuple[int, ...] | None = None, before: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The JSON report of a run of the command in ``folder``."""
     command = [*before, *RLDOCTOR, *map(str, arguments), "--format", "json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert code is None or done.returncode == code, done.stdout + done.stderr
+    codes = (code,) if isinstance(code, int) else code
+    assert codes is None or done.returncode in codes, done.stdout + done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report
+
+
+def goes_on(folder: Path, pid: int, seconds: int = 2) -> None:
+    """The run is seen to move. A machine that has no processor for it all that time is looked at again; not even then
+    does the run stand still."""
+    deadline = time.monotonic() + PATIENCE
+    while (report := hang(folder, pid, "--seconds", seconds, code=(0, 2)))["incident"]["kind"] != "unfinished":
+        assert report["findings"] == [] and time.monotonic() < deadline, report
+    assert report["findings"] == [] and report["verdict"]["state"] == "passed"
 
 
 def refused(*arguments: object) -> str:
@@ -85,8 +97,7 @@ class TestOneProgram:
     def test_a_program_that_works(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         program = start(BUSY)
         program.until("ready")
-        report = hang(tmp_path, program.pid, "--seconds", 2, code=0)
-        assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
+        goes_on(tmp_path, program.pid)
 
     def test_secrets_stay_here(self, start: Start, tmp_path: Path, py_spy: str) -> None:
         secret = "hf_" + "S3cret" * 6
@@ -289,8 +300,7 @@ class TestTorchrun:
         assert program.runs
 
     def test_a_run_that_goes_on(self, run: Any, tmp_path: Path, py_spy: str) -> None:
-        report = hang(tmp_path, run("yes").pid, "--seconds", 3, code=0)
-        assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
+        goes_on(tmp_path, run("yes").pid, seconds=3)
 
 
 ENGINE = """
@@ -354,7 +364,6 @@ ray.get(trainer.step.remote())
 
 
 @pytest.mark.ray
-@pytest.mark.alone
 def test_an_actor_that_stays_pending(start: Start, python_with_ray: Path, tmp_path: Path, py_spy: str) -> None:
     program = start(RAY, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
     program.until("asked for")
@@ -383,9 +392,7 @@ ray.get(Rollout.remote().generate.remote())
 
 
 @pytest.mark.ray
-@pytest.mark.alone
 def test_an_actor_that_works(start: Start, python_with_ray: Path, tmp_path: Path, py_spy: str) -> None:
     program = start(RAY_WORKS, "train.py", python_with_ray, RAY_USAGE_STATS_ENABLED="0")
     program.until("generating")
-    report = hang(tmp_path, program.pid, "--seconds", 2, code=0)
-    assert report["findings"] == [] and report["incident"]["kind"] == "unfinished"
+    goes_on(tmp_path, program.pid)

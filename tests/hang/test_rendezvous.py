@@ -128,7 +128,6 @@ class TestProcesses:
         assert "is stopped by a signal" in said and "any more" not in said
 
 
-@pytest.mark.alone
 @pytest.mark.engine
 def test_ranks_of_a_real_group_that_nobody_launched_together(
     start: Start, patient: Path, tmp_path: Path, py_spy: str
