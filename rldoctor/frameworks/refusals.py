@@ -95,8 +95,9 @@ def misfit(dialect: Dialect, launch: Launch, native: Native) -> RefusedValue | N
     accepted: tuple[bool, ...] = ()
     kind = option.type.removesuffix("?")
     if kind == "bool" and not _MEANS_TRUE.match(value):
-        if not _MEANS_FALSE.match(value) and not _is_published(dialect, launch, native):
-            return None  # a fork's own switch may as well name what it switches on
+        named = "/" in value or not _is_published(dialect, launch, native)
+        if named and not _MEANS_FALSE.match(value):
+            return None  # a path, or a fork's own switch that names what it switches on
         why, takes = "this is a text, and every text counts as true", "true or false"
         accepted = (False,) if _MEANS_FALSE.match(value) else ()
     elif _names(option) and native.form is Form.KEYWORD and value in ("True", "False"):

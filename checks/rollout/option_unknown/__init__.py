@@ -17,7 +17,8 @@ Why it hurts
 How sure it is
     vLLM 0.9.1 was seen to run V1 with chunked prefill although it was given ``enable_chunked_prefill=False``. Options
     are read from the release's own source where it is installed, else from a dated table of its published
-    releases. A release outside the table is not judged. Draws are tested against the trainer's softmax with bounds that
+    releases. A release outside the table is not judged; three options of an assumed release that none ever had are a
+    fork's, and one warning. Draws are tested against the trainer's softmax with bounds that
     hold for any number of draws (G statistic: arXiv:1904.02291; sums: doi:10.1214/aop/1176996452), a healthy engine
     fails in at most one run of a million.
 
@@ -32,7 +33,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rldoctor.api import (
     Case,
@@ -73,6 +74,8 @@ SAMPLING = "sampling."
 
 # Options that are named of those that nobody can judge.
 SHOWN = 3
+# So many options of no release, with no name like theirs in it, are a fork's.
+FORKS = 3
 
 check = Check("RLD219", "option-unknown-or-ignored", __doc__)
 
@@ -83,7 +86,16 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
     plan = plan_of(case)
     anybody = " ".join(part for part in (plan.framework, plan.version) if part)
     elsewhere: dict[tuple[str, str], list[UnknownOption]] = {}
-    for option in once(plan.unknown):
+    unknown, forks = _apart(case, list(once(plan.unknown)))
+    for owner, options in forks.items():
+        yield check.finding(
+            f"{owner} has none of these {len(options)} options, nor has any other release: {_listed(options)}. "
+            "The launch is rather a fork's, which is judged in its checkout, or where it is installed",
+            severity=Severity.WARNING,
+            evidence=tuple(map(_named, options)),
+            fixes=(Fix(title="judge it in the fork's checkout, or by --python PATH of its environment"),),
+        )
+    for option in unknown:
         if option.chosen_by:  # one choice is one finding, however many options hang on it
             elsewhere.setdefault((option.chosen_by, option.owner or anybody), []).append(option)
             continue
@@ -109,6 +121,38 @@ def unknown_to_the_release(case: Case) -> Iterator[Finding | Reach]:
         )
     _all_declared(plan)
     yield Reach(f"{len(plan.given)} options of {plan.framework} {plan.version}")
+
+
+def _bare(name: str) -> str:
+    """A name without the signs that a command line gives it."""
+    return name.lstrip("+-").replace("-", "_")
+
+
+def _listed(options: Sequence[UnknownOption]) -> str:
+    names = [option.key for option in options[:SHOWN]]
+    return ", ".join(names) + (f" and {len(options) - SHOWN} more" if len(options) > SHOWN else "")
+
+
+def _apart(case: Case, options: Sequence[UnknownOption]) -> tuple[list[UnknownOption], dict[str, list[UnknownOption]]]:
+    """The options that are judged one by one, and by owner those that make up a fork's launch: no release has them, of
+    an owner that is only assumed to be installed."""
+    alone: list[UnknownOption] = []
+    foreign: dict[str, list[UnknownOption]] = {}
+    for option in options:
+        installed = find(case.packages, option.owner.partition(" ")[0]) if case.packages is not None else None
+        stated = "" if installed is None or installed.location else f"{installed.name} {installed.version} "
+        listed = bool(stated) and option.owner.startswith(stated)  # and no checkout's
+        anybodys = option.since or option.until or option.chosen_by or option.why or option.ignored or option.ambiguous
+        if not listed or anybodys or (option.nearest and _bare(option.nearest[0]) == _bare(option.key)):
+            alone.append(option)
+        else:
+            foreign.setdefault(option.owner, []).append(option)
+    for owner, found in list(foreign.items()):
+        # Fewer without any name like them are somebody's mistakes.
+        if sum(not option.nearest for option in found) < FORKS:
+            alone += foreign.pop(owner)
+    order = {id(option): at for at, option in enumerate(options)}
+    return sorted(alone, key=lambda option: order[id(option)]), foreign
 
 
 @check.declared(needs=["plan"])

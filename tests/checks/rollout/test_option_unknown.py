@@ -272,6 +272,29 @@ def test_a_text_stays_one_where_no_class_is_behind_the_files(tmp_path: Path) -> 
     assert "every text counts as true" in finding.message
 
 
+OF_A_FORK = "algorithm.no_think=true retriever.url=here actor_rollout_ref.actor.state_masking=true max_turns=4"
+
+
+def test_options_that_no_release_ever_had_are_a_forks(tmp_path: Path) -> None:
+    more = "actor_rollout_ref.rollout.val_temperature=1 +data.max_prompt_length=8 data.trian_batch_size=8"
+    launch = options(tmp_path, "0.2.0", f"{OF_A_FORK} {more}")
+    fork, alone = sorted(launch.findings(check), key=lambda finding: finding.severity is Severity.ERROR)
+    assert (fork.severity, alone.severity) == (Severity.WARNING, Severity.ERROR)
+    assert "has none of these 6 options, nor has any other release: algorithm.no_think, " in fork.message
+    assert "and 3 more" in fork.message and len(fork.evidence) == 6
+    assert "max_prompt_length" in alone.message
+
+
+def test_two_of_them_are_mistakes(tmp_path: Path) -> None:
+    found = options(tmp_path, "0.2.0", " ".join(OF_A_FORK.split()[:2])).findings(check)
+    assert [finding.severity for finding in found] == [Severity.ERROR] * 2
+
+
+def test_a_switch_that_takes_a_path(tmp_path: Path) -> None:
+    given = "trainer.resume_mode=resume_path trainer.resume_from_path=/runs/one/global_step_90"
+    assert options(tmp_path, "0.3.0.post1", given).findings(check) == []
+
+
 @pytest.mark.parametrize(("value", "fires"), [("memory", False), ("off", True)])
 def test_a_forks_own_switch_may_name_what_it_switches_on(tmp_path: Path, value: str, fires: bool) -> None:
     from rldoctor.frameworks.option_table import OptionTable
