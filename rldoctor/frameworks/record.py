@@ -167,7 +167,8 @@ class Validation:
     ``apart`` are fields of the class that name files or code of the launch's own, and methods of it that connect to
     what is not there: where an object of it is made, the first are left out, and the others do nothing. Of what a
     function sees they are settings that may be others by then; where the framework ``fills_in`` what is left to None,
-    so may these. ``never_by`` are patterns (``fnmatch``) of entries that do not come to it."""
+    so may these. ``typed`` says that OmegaConf makes the object, which holds values against its fields' types.
+    ``never_by`` are patterns (``fnmatch``) of entries that do not come to it."""
 
     module: str
     name: str = ""
@@ -180,6 +181,7 @@ class Validation:
     makes: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     fills_in: bool = False
+    typed: bool = False
     never_by: tuple[str, ...] = ()
 
 

@@ -64,6 +64,11 @@ class Expressions(ABC):
         self.variables = variables
         self.order: list[tuple[Source, ast.ClassDef]] = []
         self.attributes: dict[str, Value] = {}
+        self.raw = False  # whether they are a dictionary of which nothing is made yet
+        self.absent = frozenset[str]()  # names that a dictionary of settings certainly does not have
+        # The classes of sections, each with those above it, by the dotted name of the section.
+        self.orders: dict[str, list[tuple[Source, ast.ClassDef]]] = {}
+        self.tags: dict[str, str] = {}  # the field that tells the class of a section, by the section's dotted name
         self._of_class: dict[str, Value] = {}  # what a class gives names that are no fields
         self._enumerations: dict[tuple[str, str], Mapping[str, str]] = {}
 
@@ -81,7 +86,11 @@ class Expressions(ABC):
             return Known(node.value)
         setting = self._setting(node, frame)
         if setting is not None:
+            if setting in self.absent and setting not in self.attributes and isinstance(node, ast.Call):
+                return self.value(node.args[1], frame) if len(node.args) > 1 else NONE
             return self._at(setting, frame)
+        if isinstance(node, ast.Dict) and not node.keys:
+            return Known({})
         if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
             return self._each(node, frame)
         if isinstance(node, ast.Attribute):
@@ -249,10 +258,32 @@ class Expressions(ABC):
     def _compared(self, node: ast.Compare, frame: Frame) -> Value:
         operands = [self.value(part, frame) for part in (node.left, *node.comparators)]
         results = [
-            truth(compared(op, left, right))
+            truth(self._held(op, left, right) if isinstance(right, Settings) else compared(op, left, right))
             for op, left, right in zip(node.ops, operands[:-1], operands[1:], strict=True)
         ]
         return FALSE if False in results else NOT_KNOWN if None in results else TRUE
+
+    def _held(self, op: ast.cmpop, name: Value, settings: Settings) -> Value:
+        """Whether a dictionary of settings has a name."""
+        if not isinstance(op, ast.In | ast.NotIn) or not isinstance(name, Known) or not isinstance(name.value, str):
+            return compared(op, name, settings)
+        key = settings.below(name.value)
+        if key in self.attributes or any(one.startswith(f"{key}.") for one in self.attributes):
+            return Known(isinstance(op, ast.In)) if self.attributes.get(key) is not NOT_KNOWN else NOT_KNOWN
+        return Known(isinstance(op, ast.NotIn)) if key in self.absent else NOT_KNOWN
+
+    def _is_of(self, settings: Settings, wanted: ast.expr, frame: Frame) -> Value:
+        """Whether a section is of a class, or of one of several; a dictionary where nothing is made of it yet."""
+        order = [node for _, node in self.orders.get(settings.name, ())]
+        names = [last_name(part) for part in parts_of_type(wanted)]
+        if not order:
+            # Only code whose settings are OmegaConf's asks for the first; the second is what nothing was made of yet.
+            known = "DictConfig" in names or ("dict" in names and self.raw)
+            return TRUE if known else NOT_KNOWN
+        found = [class_of(self.sources, frame.source.name, name)[1] for name in names]
+        if any(one is not None and any(one is known for known in order) for one in found):
+            return TRUE
+        return FALSE if None not in found else NOT_KNOWN
 
     def _called(self, node: ast.Call, frame: Frame) -> Value:
         name = last_name(node.func)
@@ -276,8 +307,9 @@ class Expressions(ABC):
                 return NOT_KNOWN
             return NOT_KNOWN if None in types else Known(isinstance(first.value, tuple(t for t in types if t)))
         if name == "isinstance" and len(node.args) == 2 and isinstance(first, Settings):
-            # Only code whose settings are OmegaConf's asks for that.
-            return TRUE if "DictConfig" in map(last_name, parts_of_type(node.args[1])) else NOT_KNOWN
+            return self._is_of(first, node.args[1], frame)
+        if name == "get" and isinstance(node.func, ast.Attribute) and self.value(node.func.value, frame) == Known({}):
+            return arguments[1] if len(arguments) > 1 else NONE
         # Options with dots in their names are the same settings when they are put one into another.
         if name == "parse_args" or (name == "hierarchize" and first == Settings("")):
             return Settings("")
@@ -342,7 +374,8 @@ def class_of(sources: Sources, module: str, name: str) -> tuple[Source | None, a
         stated, declared = (definition.source, definition.node) if definition is not None else (None, None)
     # The bodies of functions are read of what is a class alone.
     source = sources.whole(stated.name) if stated is not None and isinstance(declared, ast.ClassDef) else None
-    found = defined_as(source.tree.body if source is not None else (), name)
+    named = declared.name if isinstance(declared, ast.ClassDef) else name  # it may be imported under another
+    found = defined_as(source.tree.body if source is not None else (), named)
     return (source, found) if isinstance(found, ast.ClassDef) else (None, None)
 
 

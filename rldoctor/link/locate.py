@@ -23,11 +23,12 @@ class Kind(Enum):
 @dataclass(frozen=True)
 class Found:
     """What lies at a module's name. ``path`` is empty where there is no source; ``package`` says whether other modules
-    can lie below it."""
+    can lie below it; a package without ``__init__.py`` may lie in several ``folders``."""
 
     kind: Kind
     path: str = ""
     package: bool = False
+    folders: tuple[str, ...] = ()
 
 
 class SearchPath:
@@ -81,10 +82,10 @@ class SearchPath:
             if above.kind is Kind.COMPILED:
                 return Found(Kind.COMPILED)
             folder = self.folder(parent)
-            folders = [folder] if folder is not None else []
+            folders = list(above.folders) or ([folder] if folder is not None else [])
         else:
             folders = self.roots
-        namespace = ""
+        namespaces: list[str] = []
         for folder in folders:
             names = self._listing(folder)
             inside = self._listing(f"{folder}/{last}") if last in names else frozenset()
@@ -96,9 +97,11 @@ class SearchPath:
                 return Found(Kind.SOURCE, f"{folder}/{last}.py")
             if any(n.startswith(f"{last}.") and n.endswith(_COMPILED) for n in names):
                 return Found(Kind.COMPILED)
-            if inside and not namespace:
-                namespace = f"{folder}/{last}"
-        return Found(Kind.NAMESPACE, namespace, package=True) if namespace else Found(Kind.ABSENT)
+            if inside:
+                namespaces.append(f"{folder}/{last}")
+        if not namespaces:
+            return Found(Kind.ABSENT)
+        return Found(Kind.NAMESPACE, namespaces[0], package=True, folders=tuple(namespaces))
 
     def _listing(self, folder: str) -> frozenset[str]:
         if folder not in self._listings:

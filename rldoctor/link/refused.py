@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from rldoctor.link.expressions import LONGEST, Frame, class_of
-from rldoctor.link.fields import Fields, plain_value
+from rldoctor.link.fields import Fields, Section, plain_value
 from rldoctor.link.problems import Refusal
+from rldoctor.link.sections import beneath
 from rldoctor.link.sources import Source, Sources
 from rldoctor.link.syntax import (
     defined_as,
@@ -25,6 +26,7 @@ from rldoctor.link.syntax import (
     parts_of,
     validated_fields,
     validates,
+    validates_raw,
     yields,
 )
 from rldoctor.link.values import NOT_KNOWN, Known, Made, Settings, Value, truth
@@ -61,15 +63,21 @@ def refusal(
     complete: bool = True,
     method: str = "",
     variables: Mapping[str, Value] | None = None,
+    worded: frozenset[str] = frozenset(),
+    asked: bool = False,
+    typed: bool = False,
 ) -> Refusal | None:
     """What the class ``name`` of a module raises for the settings ``given`` by their fields, when an object of it is
     made and then its ``method`` is called, where one is named; None where nothing is certain. Where the launch may give
     more than was read (``complete`` is false), no field has its default. The class is found whatever its name's
-    case. ``variables`` are those of the environment; None where nobody looked for them."""
+    case. ``variables`` are those of the environment; None where nobody looked for them. ``worded`` are the fields that
+    are given as words of a command; only where everything is ``asked`` for does a field count that is not given.
+    ``typed`` are objects that OmegaConf makes."""
     source, found = class_of(sources, module, name)
     if source is None or found is None:
         return None
     follower = _Follower(sources, complete, variables)
+    follower.worded, follower.asked, follower.typed = worded, asked, typed
     follower.take(source, found, given, method)
 
     def follow() -> None:
@@ -203,12 +211,9 @@ class _Follower(Fields):
 
     def construct(self) -> None:
         """Follows what runs when an object of the class is made; what is given as JSON for a field is made before."""
-        for name, above, made, given in self.sections:
-            inner = self._inner(complete=True)
-            inner.take(above, made, given)
-            refused = _raised(inner.construct)
-            if refused is not None:
-                raise _RefusedError(replace(refused, reads=(name,)))
+        self._validate_raw()
+        for section in self.sections.values():
+            self._construct(section)
         self._validate(before=True)
         for misfit in self.misfits():
             raise _RefusedError(misfit)
@@ -218,6 +223,54 @@ class _Follower(Fields):
             for function in node.body:
                 if isinstance(function, ast.FunctionDef) and any(map(validates, function.decorator_list)):
                     self.method(function.name, 0)
+
+    def _construct(self, section: Section) -> None:
+        """Makes the object of a section, whose fields are settings below its name then."""
+        inner = self._inner(self.complete or section.text)
+        inner.asked, inner.tagged = self.asked and not section.text, bool(section.tag)
+        inner.typed = self.typed
+        inner.worded = frozenset(beneath(dict.fromkeys(self.worded), section.name))
+        inner.take(section.source, section.node, section.given)
+        try:
+            inner.construct()
+        except _RefusedError as refused:
+            found = refused.refusal
+            raise _RefusedError(
+                replace(found, reads=(section.name,)) if section.text else found.below(section.name)
+            ) from None
+        except (_LeftError, RecursionError):
+            return
+        if not section.text:
+            start = f"{section.name}."
+            self.attributes |= {start + name: _moved(value, start) for name, value in inner.attributes.items()}
+            self.orders |= {start + name: order for name, order in inner.orders.items()}
+            self.orders[section.name] = inner.order
+            self.tags |= {start + name: tag for name, tag in inner.tags.items()}
+            self.tags |= {section.name: section.tag} if section.tag else {}
+
+    def _validate_raw(self) -> None:
+        """Follows the methods to which pydantic hands all that is given, before it makes anything of it."""
+        methods = [(s, c, f) for s, c in reversed(self.order) for f in c.body if isinstance(f, ast.FunctionDef)]
+        methods = [one for one in methods if any(map(validates_raw, one[2].decorator_list))]
+        if not methods:
+            return
+        made, volatile = self.attributes, self.volatile
+        plain = {
+            name: one if one is NOT_KNOWN or isinstance(one, Known) else plain_value(one)
+            for name, one in self.given.items()
+        }
+        above = {name.rpartition(".")[0] for name in plain} - {""}
+        absent = frozenset(name for name in made if name not in plain and name not in above)
+        absent = absent if self.complete else frozenset()
+        for source, node, function in methods:
+            self.attributes, self.absent, self.raw = dict(plain), absent, True
+            self.volatile = frozenset((*plain, *self.absent))
+            frame = Frame(source, node.name, f"{node.name}.{function.name}", {}, 0)
+            self._bind(function, frame, _Given([(NOT_KNOWN, frozenset()), (Settings(""), frozenset())]))
+            try:
+                self._enter(function, frame)
+            finally:
+                self.attributes, self.volatile, self.absent, self.raw = made, volatile, frozenset(), False
 
     def _validate(self, before: bool) -> None:
         """Follows the methods to which pydantic hands the value that is given for a field, before its type reads it or
@@ -255,17 +308,22 @@ class _Follower(Fields):
         elif not self.whole or name != "__post_init__":
             self._forget()
 
-    def _method(self, name: str, after: str = "") -> tuple[Source, str, ast.FunctionDef] | None:
+    def _method(
+        self, name: str, after: str = "", order: Sequence[tuple[Source, ast.ClassDef]] = ()
+    ) -> tuple[Source, str, ast.FunctionDef] | None:
         """Where a method or property of the object stands, the class that has it, and itself."""
-        names = [node.name for _, node in self.order]
-        for source, node in self.order[names.index(after) + 1 if after in names else 0 :]:
+        order = order or self.order
+        names = [node.name for _, node in order]
+        for source, node in order[names.index(after) + 1 if after in names else 0 :]:
             function = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
             if function is not None:
                 return source, node.name, function
         return None
 
-    def _property(self, name: str) -> tuple[Source, str, ast.FunctionDef] | None:
-        found = self._method(name) if self.order else None
+    def _property(
+        self, name: str, order: Sequence[tuple[Source, ast.ClassDef]] = ()
+    ) -> tuple[Source, str, ast.FunctionDef] | None:
+        found = self._method(name, order=order) if order or self.order else None
         marks = [last_name(one) for one in found[2].decorator_list] if found is not None else []
         return found if marks == ["property"] else None
 
@@ -286,7 +344,8 @@ class _Follower(Fields):
                 frame.origins[name] = argument[1]
         # What is given as ``*args`` or ``**more`` may stand for any of them.
         frame.names |= dict.fromkeys(bound, NOT_KNOWN) if given.more else bound
-        if "self" in bound and self.order:
+        told = given.positional[0] if given.positional else None
+        if "self" in bound and self.order and (told is None or not isinstance(told[0], Settings)):
             frame.names["self"] = Settings("")
 
     def _given(self, call: ast.Call, frame: Frame, method: bool = False) -> _Given:
@@ -300,7 +359,7 @@ class _Follower(Fields):
         """What a method of the object, or a function of the package, returns; not known where that is not certain."""
         function = call.func
         if isinstance(function, ast.Attribute):
-            own = isinstance(function.value, ast.Name) and function.value.id == "self"
+            own = isinstance(function.value, ast.Name) and self.value(function.value, frame) == Settings("")
             found = self._method(function.attr) if own and self.order else None
             given = self._given(call, frame, method=True) if found is not None else _Given([])
         else:
@@ -310,8 +369,16 @@ class _Follower(Fields):
         return self._result(found, given, frame) if found is not None and not found[2].decorator_list else NOT_KNOWN
 
     def computed(self, setting: str, frame: Frame) -> Value | None:
-        found = self._property(setting)
-        return self._result(found, _Given([None]), frame) if found is not None else None
+        found, section = self._property_of(setting)
+        itself = (Settings(section), frozenset[str]()) if section else None
+        return self._result(found, _Given([itself]), frame) if found is not None else None
+
+    def _property_of(self, setting: str) -> tuple[tuple[Source, str, ast.FunctionDef] | None, str]:
+        """A property of the object or of a section, and the dotted name of what has it."""
+        section, _, name = setting.rpartition(".")
+        if section in self.orders:
+            return self._property(name, self.orders[section]), section
+        return self._property(setting), ""
 
     def _result(self, found: tuple[Source, str, ast.FunctionDef], given: _Given, frame: Frame) -> Value:
         source, owner, function = found
@@ -345,7 +412,16 @@ class _Follower(Fields):
     def _forget(self, below: str = "") -> None:
         """What is not followed may change whatever it is given; an object of the class whatever some method changes."""
         start = f"{below}." if below else ""
-        names = self.volatile if self.order and not below else (n for n in self.attributes if n.startswith(start))
+        any_ = self.order and not below
+        names = (
+            (
+                n
+                for n in (*self.attributes, *self.volatile)
+                if n in self.volatile or n.partition(".")[0] in self.volatile
+            )
+            if any_
+            else (n for n in self.attributes if n.startswith(start))
+        )
         self.attributes |= dict.fromkeys(list(names), NOT_KNOWN)
 
     # Statements
@@ -491,9 +567,12 @@ class _Follower(Fields):
             if isinstance(part, ast.Name):
                 found |= frame.origins.get(part.id, frozenset())
             elif isinstance(part, ast.expr) and (name := self._setting(part, frame)) is not None:
-                made = self._property(name) if name not in self.attributes else None
-                for one in map(own_name, parts_of(made[2].body)) if made is not None else (name,):
-                    found |= {one, *self._made_of.get(one, ())} if one is not None and one in self.attributes else set()
+                made, section = self._property_of(name) if name not in self.attributes else (None, "")
+                own = filter(None, map(own_name, parts_of(made[2].body))) if made is not None else (name,)
+                for one in (Settings(section).below(part) for part in own) if made is not None else (name,):
+                    tag = f"{one}.{self.tags.get(one, '')}"
+                    found |= {tag} if tag in self.attributes else set()
+                    found |= {one, *self._made_of.get(one, ())} if one in self.attributes else set()
         return frozenset(found)
 
     def _changes(self, given: Value) -> None:
@@ -536,7 +615,8 @@ class _Follower(Fields):
                 self._make(call, frame)
             if sure and self._ask_class(call, frame):
                 continue
-            if last_name(function) in _PURE or (not self.order and self._helped(call, frame)):
+            handed = not self.order or any(isinstance(value, Settings) for value in passed)
+            if last_name(function) in _PURE or (handed and self._helped(call, frame)):
                 continue
             owned = [self.value(function.value, frame)] if isinstance(function, ast.Attribute) else []
             for value in (*passed, *owned):
@@ -679,6 +759,11 @@ class _Follower(Fields):
         names = [node.name for _, node in self.order]
         name = last_name(owner)
         return names[names.index(name) - 1] if name in names[1:] else None
+
+
+def _moved(value: Value, start: str) -> Value:
+    """A section by its name where all stand below another."""
+    return Settings(start + value.name) if isinstance(value, Settings) else value
 
 
 def _lose_name(node: ast.expr, frame: Frame) -> None:

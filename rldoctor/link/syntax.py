@@ -71,6 +71,12 @@ def yields(function: ast.FunctionDef) -> bool:
     return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in parts_of(function.body))
 
 
+def validates_raw(decorator: ast.expr) -> bool:
+    """Whether a decorator makes a method one to which pydantic hands what is given, before it makes an object of it."""
+    text = ast.unparse(decorator)
+    return bool(re.search(r"model_validator\(.*before|root_validator\(.*pre=True", text))
+
+
 def validates(decorator: ast.expr) -> bool:
     """Whether a decorator makes a method one that pydantic runs once the fields are set."""
     return "model_validator" in ast.unparse(decorator) and "after" in ast.unparse(decorator)
@@ -103,6 +109,17 @@ def set_before(classes: list[ast.ClassDef]) -> Iterator[str]:
                 yield from filter(None, (*map(quoted, [*part.args, *keys]), *(k.arg for k in part.keywords)))
 
 
+def hands_on(classes: list[ast.ClassDef]) -> bool:
+    """Whether a method that pydantic calls with all that is given hands it to other code, which may set any field."""
+    for function in (part for node in classes for part in node.body if isinstance(part, ast.FunctionDef)):
+        whole = function.args.args[1].arg if len(function.args.args) > 1 else ""
+        for part in parts_of(function.body) if whole and any(map(validates_raw, function.decorator_list)) else ():
+            passed = [last_name(one) for one in part.args] if isinstance(part, ast.Call) else []
+            if isinstance(part, ast.Call) and whole in passed and last_name(part.func) not in ("isinstance", "len"):
+                return True
+    return False
+
+
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     """The numbers, texts and lists of such that a module gives to names, each once and changed nowhere in it."""
     found: dict[str, ast.expr] = {}
@@ -131,6 +148,13 @@ def texts_of(node: ast.ClassDef) -> dict[str, str]:
     return found
 
 
+def _first_below_self(node: ast.expr) -> str | None:
+    """``data`` of ``self.data.seed``."""
+    while isinstance(node, ast.Attribute) and own_name(node) is None:
+        node = node.value
+    return own_name(node)
+
+
 def set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
     """The fields that ``__post_init__``, a method that is called next, and the methods and properties that these lead
     to may set, and those that a list of the class names."""
@@ -140,7 +164,9 @@ def set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
             methods.setdefault(statement.name, []).extend(statement.body)
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.List | ast.Tuple):
             yield from filter(None, map(quoted, statement.value.elts))
-    reached, left = set[str](), ["__post_init__", method]
+    marked = (n for node in classes for n in node.body if isinstance(n, ast.FunctionDef))
+    checks = [function.name for function in marked if any(map(validates, function.decorator_list))]
+    reached, left = set[str](), ["__post_init__", method, *checks]
     while left:
         name = left.pop()
         if name in reached:
@@ -149,7 +175,7 @@ def set_on_the_way(classes: list[ast.ClassDef], method: str) -> Iterator[str]:
         for part in parts_of(methods.get(name, [])):
             if isinstance(part, ast.Attribute):
                 left += [part.attr] if part.attr in methods else []
-                if own_name(part) is not None and isinstance(part.ctx, ast.Store):
-                    yield part.attr
+                if isinstance(part.ctx, ast.Store) and (named := _first_below_self(part)) is not None:
+                    yield named
             elif isinstance(part, ast.Call) and last_name(part.func) == "setattr":
                 yield from filter(None, map(quoted, part.args))

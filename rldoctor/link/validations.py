@@ -44,7 +44,7 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
         return None
 
     def is_of_given(found: Refusal) -> bool:
-        return any(one.field in found.reads for one in plan.given)
+        return any(one.path in found.reads for one in plan.given)
 
     for found in _by_class(record, plan, sources):
         if found is not None and is_of_given(found):
@@ -297,10 +297,14 @@ def _algorithm(plan: RolloutPlan) -> str:
 
 def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterator[Refusal | None]:
     """By argument classes, whose defaults stand in their source."""
-    given = {one.field: _value(one) for one in plan.given}
+    stated = {one.path: _value(one) for one in plan.given}
+    given = {name: {} if value == {} else _referred(value, stated) for name, value in stated.items()}
+    worded = frozenset(one.path for one in plan.given if one.form in (Form.OPTION, Form.VARIABLE))
     algorithm = _algorithm(plan)
     for arguments in _argument_classes(record, plan):
-        yield refusal(sources, *arguments, given, _complete(plan))
+        # A configuration by itself is completed by the command line that starts it.
+        typed_ = any(one.typed for one in record.validations)
+        yield refusal(sources, *arguments, given, _complete(plan), "", None, worded, bool(plan.entry), typed_)
         for one in record.validations:
             if one.of_object:
                 trainer = one.name.format(algorithm=algorithm.replace("_", ""))

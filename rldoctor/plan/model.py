@@ -76,6 +76,11 @@ class Given:
         """The name of the field that takes it in an argument class: ``max_steps`` of ``--max-steps``."""
         return self.key.rpartition(".")[2].lstrip("-").replace("-", "_")
 
+    @property
+    def path(self) -> str:
+        """The names of the fields that lead to it from an argument class: ``trainer.max_steps``."""
+        return self.key.lstrip("-").replace("-", "_")
+
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownOption:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Words
+from rldoctor.frameworks.record import Framework, Layer, Package, Repository, Validation, Words
 
 FRAMEWORK = Framework(
     home=__name__,
@@ -20,6 +20,8 @@ FRAMEWORK = Framework(
         ),
     ),
     over=(Layer(package="vllm"),),
+    # GRPOConfig has nothing beside it
+    validations=(Validation(module="areal.api.cli_args", name="PPOConfig", typed=True),),
     variables="AREAL_",
     secrets={"admin_api_key": "admin_api_key", "provider_api_key": "provider_api_key"},
     words=Words(

@@ -20,7 +20,12 @@ FRAMEWORK = Framework(
             since="0.1.0",
         ),
     ),
-    validations=tuple(Validation(module="roll.configs.base_config", name=name) for name in ("PPOConfig", "BaseConfig")),
+    validations=(
+        Validation(module="roll.pipeline.rlvr.rlvr_config", name="RLVRConfig", group="roll:rlvr"),
+        Validation(module="roll.pipeline.agentic.agentic_config", name="AgenticConfig", group="roll:agentic"),
+        # Those above them, to which the tables put what they refuse.
+        *(Validation(module="roll.configs.base_config", name=name) for name in ("PPOConfig", "BaseConfig")),
+    ),
     # third_party/vllm/worker_helper.py
     over=(Layer(package="vllm", keeps_buffers=True),),
     # rlvr_pipeline.py: actor_train.offload_states before the engine starts to sample.
