@@ -206,7 +206,10 @@ def masked(job: Job) -> list[int]:
     """Tokens of the vocabulary that the engine gives no finite log-probability. Raises :class:`NotChecked` where the
     vocabulary was not looked at."""
     reported = require(job, "vocabulary")
-    told = zip(reported["token_ids"][1:], reported["engine"], strict=True)
+    tokens = reported["token_ids"][1:]
+    if len(tokens) != len(reported["engine"]):
+        raise NotChecked(f"of {len(tokens)} tokens of a prompt {len(reported['engine'])} came with a log-probability")
+    told = zip(tokens, reported["engine"], strict=True)
     return list(dict.fromkeys(token for token, value in told if isinstance(value, str)))
 
 

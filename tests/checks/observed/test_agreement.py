@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from rldoctor_checks.observed.agreement import Noise, between, difference, grade_of, lengths, noise_of
+from rldoctor_checks.observed.agreement import Noise, between, difference, grade_of, lengths, masked, noise_of
 
 from rldoctor.api import Edit, Fix, Grade, NotChecked
 from tests.observations import scenario_case
@@ -31,6 +31,13 @@ def test_either_bound_may_be_broken() -> None:
     assert not difference([-1.0] * 4, [-1.05] * 4).beyond(noise)
     assert difference([-1.0] * 4, [-1.07] * 4).beyond(noise)
     assert difference([-1.0] * 100, [-1.0] * 99 + [-1.3]).beyond(noise)
+
+
+def test_tokens_of_the_vocabulary_without_a_number() -> None:
+    assert masked(job(vocabulary={"token_ids": [9, 1, 2], "engine": [-2.0, "-inf"], "trainer": [-2.0, -3.0]})) == [2]
+    # Whose the numbers are is not known where there are fewer.
+    with pytest.raises(NotChecked, match="of 2 tokens of a prompt 1 came"):
+        masked(job(vocabulary={"token_ids": [9, 1, 2], "engine": [-2.0], "trainer": [-2.0, -3.0]}))
 
 
 def test_what_is_no_number_is_not_compared() -> None:
