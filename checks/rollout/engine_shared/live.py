@@ -139,6 +139,12 @@ def faults(job: Job) -> Iterator[Fault]:
         f"{len(uneven)} of {len(whole)} answers came twice or in part",
         [f"{_name(call)} got {_lengths(call)} for {_asked(call)}" for call in uneven],
     )
+    given_up = [call for call in calls if call["kind"] in UNINTERESTED and call["answers"]]
+    cut = [call for call in given_up if _said_to_be_whole(call)]
+    yield from _fault(
+        f"{len(cut)} of {len(given_up)} answers that their callers gave up say that they came to their end",
+        [f"{_name(call)}: {len(call['answers'][0]['token_ids'])} of {call['tokens']} tokens" for call in cut],
+    )
     lost = [call for call in calls if call["ended"] == "lost"]
     yield from _fault(
         f"{len(lost)} of {len(calls)} requests were never answered, while later ones were", [_name(c) for c in lost]
@@ -184,6 +190,14 @@ def _complete(call: Call) -> bool:
     indexes = sorted(answer["index"] for answer in answers)
     even = all(len(answer["token_ids"]) == call["tokens"] for answer in answers)
     return even and call["finals"] == 1 and indexes == list(range(call["completions"]))
+
+
+def _said_to_be_whole(call: Call) -> bool:
+    """Whether an answer that lacks tokens says that it ended by itself: nothing stops these but their length."""
+    return any(
+        answer["finish_reason"] in ("stop", "length") and len(answer["token_ids"]) < call["tokens"]
+        for answer in call["answers"]
+    )
 
 
 def _left(job: Job) -> Iterator[Fault]:

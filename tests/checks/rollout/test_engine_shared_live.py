@@ -24,7 +24,7 @@ def alone(token_ids: list[int], second: float = 1.0) -> dict[str, Any]:
 
 
 def call(prompt: int, token_ids: list[int], kind: str = "whole", **more: Any) -> dict[str, Any]:
-    answer = {"index": 0, "token_ids": token_ids, "finish_reason": "length"}
+    answer = {"index": 0, "token_ids": token_ids, "finish_reason": "length" if len(token_ids) >= 6 else None}
     reported = {
         "tokens": 6,
         "completions": 1,
@@ -79,6 +79,16 @@ class TestCallers:
 
     def test_an_output_that_names_another_prompt(self) -> None:
         assert "another prompt" in said(asked(call(0, ANSWERS[0], wrong_prompt=True))).findings[0].evidence[0].text
+
+    def test_an_aborted_answer_that_says_it_is_whole(self) -> None:
+        def given_up(reason: str | None, tokens: int = 2) -> dict[str, Any]:
+            answers = [{"index": 0, "token_ids": ANSWERS[1][:tokens], "finish_reason": reason}]
+            return call(1, [], kind="abort", answers=answers)
+
+        assert message(asked(given_up("stop"))).startswith("1 of 1 answers that their callers gave up say that they")
+        # Named as what it is; not named; whole before it could be aborted.
+        for healthy in (given_up("abort"), given_up(None), given_up("length", tokens=6)):
+            assert said(asked(healthy)).outcome is Outcome.PASS
 
     def test_an_answer_that_is_nobodys(self) -> None:
         odd = [*ANSWERS[0][:2], 77, 78, 79, 80]
