@@ -16,6 +16,8 @@ Answer = Mapping[str, Any]
 
 # A token that was under way when its request was aborted may still arrive.
 UNDER_WAY = 2
+# Nats by which a greedy token may be less likely than another: they are numbers of one and the same step.
+CLOSE = 1e-3
 
 
 def unscheduled(trace: Trace) -> dict[str, Answer]:
@@ -67,6 +69,24 @@ def other_lengths(trace: Trace) -> Iterator[str]:
         tokens, length = len(answer["token_ids"]), answer.get("length")
         if length is not None and answer["finish_reason"] is not None and not answer["aborted"] and tokens != length:
             yield f"{name}: {tokens} tokens, {length} were asked for"
+
+
+def not_the_likeliest(trace: Trace) -> Iterator[str]:
+    """Tokens of greedy answers that are less likely, by the numbers that come with them, than another, a line for each
+    answer that has some; none where the likeliest ones do not come."""
+    for name, answer in trace["answers"].items():
+        told = zip(answer["token_ids"], answer["logprobs"], answer["tops"], strict=False)
+        wrong = [place for place, one in enumerate(told, 1) if _less_likely(*one)]
+        if wrong:
+            yield f"{name}: greedy, and {len(wrong)} of its tokens are not the likeliest, first token {wrong[0]}"
+
+
+def _less_likely(token: int, logprob: float | str | None, tops: list[tuple[int, float | str]]) -> bool:
+    """Numbers that are none are told elsewhere (RLD404)."""
+    if not tops or token == tops[0][0] or logprob is None:
+        return bool(tops) and logprob is None
+    best = tops[0][1]
+    return not isinstance(best, str) and not isinstance(logprob, str) and best - logprob > CLOSE
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from ..observed import answers, least_answers
 from ..observed.agreement import grade_of
 from ..observed.rollout import Job, describe, frames, records, require, runs, scenario_runs
 from ..observed.soak import BLOCKS, OPEN, Quantity, measured, reach, served, soaked, traffic_faults, trend, turned
-from ..observed.traces import beyond_the_budget, faults, other_lengths, overtaken, unscheduled
+from ..observed.traces import beyond_the_budget, faults, not_the_likeliest, other_lengths, overtaken, unscheduled
 
 check = Check("RLD220", "engine-internal-error", __doc__, explains=("RLD900",))
 
@@ -208,6 +208,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
         reported = [*faults(trace), *(f"{name}: never got a token in {trace['steps']} steps" for name in lost)]
         if not max_tokens_is_off(case):
             reported += other_lengths(trace)
+        if not greedy_is_off(case):
+            reported += not_the_likeliest(trace)
         if gone_on := records(job).get("gone_on"):
             reported.append(f"an aborted request of several completions: {gone_on} of them go on")
         if records(job).get("waited_on"):
@@ -238,6 +240,12 @@ def max_tokens_is_off(case: Case) -> bool:
     """Whether answers are of another length than asked for without traffic, too (RLD219)."""
     jobs = case.observations.get("answers", {}).values()
     return any("rows" in records(job) and answers.length_off(job) for job in jobs)
+
+
+def greedy_is_off(case: Case) -> bool:
+    """Whether greedy answers are not greedy without traffic, too (RLD219)."""
+    jobs = case.observations.get("answers", {}).values()
+    return any("logprobs" in records(job) and answers.not_greedy(job) for job in jobs)
 
 
 @check.observed(needs=["observations.answers"])

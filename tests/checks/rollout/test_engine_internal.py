@@ -45,7 +45,14 @@ def test_an_assertion_of_the_scheduler_that_no_row_names() -> None:
 
 
 def test_requests_that_two_engines_mix_up_alike_are_one_finding() -> None:
-    answer = {"token_ids": [5] * 9, "aborted": True, "aborted_at": 4, "finish_reason": None, "wrong_prompt": False}
+    answer: dict[str, Any] = {
+        "token_ids": [5] * 9,
+        "logprobs": [],
+        "tops": [],
+        "finish_reason": None,
+        "wrong_prompt": False,
+    }
+    answer.update(aborted=True, aborted_at=4)
     trace: dict[str, Any] = {"answers": {"request 4": answer}, "strangers": [], "twice": [], "steps": 40}
     case = scenario_case("chunked_prefill", trace={**trace, "preemptions": 0})
     (job,) = case.observations["chunked_prefill"].values()

@@ -253,3 +253,32 @@ def test_requests_that_later_ones_overtake() -> None:
         assert findings(engine_internal.check, case(job(answers, {**BY_ARRIVAL, **option}), None)) == ()
     in_order = {name: answer([1, 2, 3], begun=step) for name, step in zip(answers, (4, 6, 6, 9), strict=True)}
     assert findings(engine_internal.check, case(job(in_order, BY_ARRIVAL), None)) == ()
+
+
+class TestGreedyAnswersOfTraffic:
+    """Each token is the likeliest of those that come with it, whatever became of its request in between."""
+
+    def test_one_that_is_not(self) -> None:
+        repeated = answer([1, 2, 2, 3])
+        repeated["tops"][2] = [[7, -0.5], [2, -2.0]]
+        (finding,) = findings(engine_internal.check, case(job({**SAME, "request 0": repeated}), None))
+        assert finding.code == "RLD220"
+        assert "1 of its tokens are not the likeliest, first token 3" in finding.evidence[0].text
+
+    def test_one_that_comes_without_its_own_log_probability(self) -> None:
+        repeated = answer([1, 2, 2, 3])
+        repeated["tops"][2], repeated["logprobs"][2] = [[7, -0.5], [8, -2.0]], None
+        assert findings(engine_internal.check, case(job({"request 0": repeated}), None))
+
+    def test_equally_likely_ones(self) -> None:
+        tied = answer([1, 2, 3], gap=0.0)
+        tied["tops"][1] = [[999, -2.0], [2, -2.0]]
+        assert not findings(engine_internal.check, case(job({"request 0": tied}), None))
+
+    def test_numbers_that_are_none_are_another_matter(self) -> None:
+        broken = answer([1, 2, 3])
+        broken["tops"][1], broken["logprobs"][1] = [[7, "nan"], [2, "nan"]], "nan"
+        assert not findings(engine_internal.check, case(job({"request 0": broken}), None))
+
+    def test_without_the_likeliest_nothing_is_told(self) -> None:
+        assert not findings(engine_internal.check, case(job({"request 0": {**answer([1, 2]), "tops": []}}), None))
