@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 ORDERED, CHARACTERS = "the order of answers", "characters of several tokens"
 RESTS_ON = {
     "include_stop_str_in_output": ("stop", "stop_token_ids"),
-    "output_kind": ("stop", "max_tokens"),
+    "output_kind": ("stop", "stop_token_ids", "max_tokens", "n"),
     "min_tokens": ("stop_token_ids", "stop", "logit_bias"),
     # Where a grammar is at its end, one of the model's ends has to stop the answer; several answers are asked for.
     **dict.fromkeys(("structured_outputs", "guided_decoding"), ("stop_token_ids", "n", "max_tokens")),
@@ -144,6 +144,11 @@ def with_wrong_rank(job: Job) -> int:
     come with them has. Greedy requests that did not get the likeliest ones tell nothing of ranks."""
     told = [one for one in require(job, "logprobs") if one["told"] and isinstance(one["rank"], int) and one["rank"] > 0]
     return sum(_rank_off(one) for one in told if not (one["greedy"] and not_greedy(job)))
+
+
+def not_first(job: Job) -> int:
+    """Tokens whose log-probability does not come before those of the likeliest; older bundles do not tell."""
+    return sum(one.get("first") is False for one in require(job, "logprobs"))
 
 
 def wrong_sums(job: Job) -> list[list[float]]:

@@ -214,6 +214,8 @@ def requests_go_wrong(case: Case) -> Iterator[Finding | Reach]:
             reported.append(f"an aborted request of several completions: {gone_on} of them go on")
         if records(job).get("waited_on"):
             reported.append("a request that was aborted while it waited goes on")
+        if records(job).get("passed_over"):
+            reported.append("a request that came behind one that was aborted is not answered")
         if reported and not told:
             told = True
             what = f"requests of a single caller: {len(reported)} faults in {len(trace['answers'])} requests"

@@ -141,6 +141,12 @@ def beside_sampled_tokens(case: Case) -> Iterator[Finding | Reach]:
                 f"{total:.4g}, not {own:.4g}",
                 places,
             )
+        elif (behind := answers.not_first(job)) and not ranked:
+            yield _beside(
+                f"{behind} tokens from {describe(job)} do not stand first among those that come with them: code that "
+                "takes the first takes another's log-probability",
+                places,
+            )
         yield Reach(f"{len(places)} sampled tokens with their own log-probability and rank")
 
 

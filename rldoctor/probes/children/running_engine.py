@@ -132,6 +132,21 @@ class RunningEngine:
         return [row for (name, (_, given)), output in zip(asked.items(), outputs) for row in rows(name, given, output)]  # noqa: B905 - Python 3.9
 
 
+# The least that a step reads of which it is not known how much it does.
+STEP = 512
+
+
+def fits(running: RunningEngine, prompts: Sequence[Sequence[int]]) -> bool:
+    """Whether prompts are read in one step, as those of requests with seeds must be: on the CPU vLLM 0.32 fails where
+    such a prompt is read in parts (``CPU Generator does not use offset``)."""
+    return sum(map(len, prompts)) <= step_of(running)
+
+
+def step_of(running: RunningEngine) -> int:
+    """So many tokens of prompts are read in one step at least."""
+    return int(min(running.options.get("max_num_batched_tokens") or STEP, STEP))
+
+
 def scored(
     running: RunningEngine, sequences: Sequence[Sequence[int]], adapter: Any = None, temperature: float = 1.0
 ) -> list[list[Any]]:

@@ -20,13 +20,15 @@ SCHEDULERS = ("llm_engine.engine_core.engine_core.scheduler", "llm_engine.schedu
 
 @dataclass
 class Arrival:
-    """A request that arrives before the engine's step ``at`` (from 0); ``abort_after`` tokens it is aborted."""
+    """A request that arrives before the engine's step ``at`` (from 0); ``abort_after`` tokens it is aborted. It may ask
+    for an ``adapter``, a ``LoRARequest``."""
 
     name: str
     prompt: Sequence[int]
     parameters: Mapping[str, Any]
     at: int = 0
     abort_after: int | None = None
+    adapter: Any = None
 
 
 @dataclass
@@ -77,7 +79,8 @@ def drive(
             trace.answers[one.name] = {"prompt_tokens": len(one.prompt), "token_ids": [], "logprobs": []}
             trace.answers[one.name].update(tops=[], begun=None, finish_reason=None, aborted=False, aborted_at=None)
             trace.answers[one.name].update(wrong_prompt=False, cached=None, text="", length=_length(one.parameters))
-            engine.add_request(one.name, {"prompt_token_ids": list(one.prompt)}, SamplingParams(**one.parameters))
+            prompt, given = {"prompt_token_ids": list(one.prompt)}, SamplingParams(**one.parameters)
+            engine.add_request(one.name, prompt, given, **({"lora_request": one.adapter} if one.adapter else {}))
         if not engine.has_unfinished_requests():
             if not waiting:
                 break

@@ -190,6 +190,13 @@ def test_fewer_of_the_likeliest_tokens_than_were_asked_for() -> None:
     assert finding.code == "RLD213" and finding.message.startswith("1 tokens from")
 
 
+def test_tokens_that_do_not_come_before_the_likeliest() -> None:
+    told = {**TOLD, "greedy": False, "first": True}
+    assert findings(case(healthy(), logprobs=[told])) == []
+    (finding,) = findings(case(healthy(), logprobs=[{**told, "first": False}, told]))
+    assert finding.code == "RLD213" and "1 tokens from" in finding.message and "stand first" in finding.message
+
+
 def test_an_answer_that_is_over_and_does_not_say_so() -> None:
     rows = healthy()
     for one in rows:

@@ -236,6 +236,9 @@ def test_completions_that_outlive_their_request() -> None:
     on["records"].update(gone_on=0, waited_on=1)
     (finding,) = judge_one(engine_internal.check, case(on, None)).findings
     assert finding.evidence[0].text == "a request that was aborted while it waited goes on"
+    on["records"].update(waited_on=0, passed_over=1)
+    (finding,) = judge_one(engine_internal.check, case(on, None)).findings
+    assert finding.evidence[0].text == "a request that came behind one that was aborted is not answered"
 
 
 def test_requests_that_later_ones_overtake() -> None:

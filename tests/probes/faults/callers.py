@@ -13,7 +13,7 @@ Outputs = list[Any]
 
 def unruly(engine: Any) -> None:
     """Every fault that leaves the engine running, each for callers of its own."""
-    for fault in (swapped, doubled, lost, garbled, deaf, silent):
+    for fault in (swapped, doubled, lost, garbled, deaf):
         fault(engine)
 
 
@@ -63,21 +63,6 @@ def deaf(engine: Any) -> None:
         pass
 
     engine.engine_core.abort_requests_async = nothing
-
-
-def silent(engine: Any) -> None:
-    """An answer that was aborted says that it came to its end."""
-    from vllm.v1.engine.output_processor import RequestState
-
-    make = RequestState._new_completion_output
-
-    def changed(self: Any, *given: Any, **named: Any) -> Any:
-        completion = make(self, *given, **named)
-        if completion.finish_reason == "abort":
-            completion.finish_reason = "stop"
-        return completion
-
-    RequestState._new_completion_output = changed
 
 
 def killed(engine: Any) -> None:

@@ -76,7 +76,7 @@ def test_what_is_recorded_of_a_healthy_engine(healthy: Case) -> None:
     # Behind them those that ask for the sampled tokens' own log-probabilities alone.
     assert [row["prompt_tokens"] for row in reported["plain"]] == [*lengths, 16, 24, 32]
     # One answer is longer, to see what decoding does later on; the last prompt has two completions.
-    for row, length in zip(reported["plain"], (128, *[16] * 11), strict=True):
+    for row, length in zip(reported["plain"], (128, 16, 8, 8, *[16] * 8), strict=True):
         assert len(row["engine"]) == len(row["prefill"]) == len(row["trainer"]) == length
     assert set(reported["heated"]["rows"][0]["trainer"]) == {"1.0", "0.6"}
     reported = records(healthy, "weights")

@@ -7,8 +7,9 @@ Arguments: ``prompt`` and ``response`` (tokens of the longest request), ``long``
 ``request``, ``prompt_tokens``, ``token_ids``, ``engine``, ``prefill``, ``trainer``), ``vocabulary`` (``token_ids`` of a
 prompt that takes tokens from the whole vocabulary, its first and last ids included, with ``engine`` and ``trainer`` for
 all but the first), ``cached`` (rows as in ``plain``, of requests whose beginning the engine has computed before, of one
-that differs from such a one in the last token of its first block, of one whose blocks it has computed behind others, of
-the turn that follows an answer, and of one whose beginning an aborted request has left), ``power`` (``by``, and for
+that differs from such a one in the last token of its first block, of one that has two tokens of it in another order, of
+one whose blocks it has computed behind others, of the turn that follows an answer, and of one whose beginning an
+aborted request has left), ``power`` (``by``, and for
 each tensor of the model by how much the trainer's log-probabilities move where its values are off by that part:
 ``mean`` and ``largest``), ``heated`` (``temperature``, and rows with ``engine`` and ``trainer`` by temperature),
 ``steered`` (``parameters`` that change what is drawn, and rows with ``engine`` and the ``trainer`` without them),
@@ -21,11 +22,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from running_engine import RunningEngine, covering, logprobs, scored
+from running_engine import RunningEngine, covering, fits, logprobs, scored
 from traffic import Arrival, drive
 from trainer import Trainer, TrainerError
 
 SHORTEST, COMPLETIONS = 16, 2
+# Which requests end sooner than others.
+SOONER = slice(2, 4)
 BARE = 3
 HEATED_REQUESTS, HEATED_TOKENS = 4, 12
 BATCH = 16
@@ -111,9 +114,12 @@ def _judged_by(trainer: Trainer, prompts: Mapping[str, list[int]], rows: list[di
 def _plain(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
-    # The first answer is longer than the others, the last prompt has several, as a trainer asks for.
+    # The first answer is longer than the others, the last prompt has several, as a trainer asks for. Some end sooner:
+    # then the last rows of the batch, which have the most blocks, move.
     long, last = next(iter(prompts)), list(prompts)[-1]
-    rows = _sampled(running, arguments, prompts, {last: {"n": COMPLETIONS}, long: {"max_tokens": arguments["long"]}})
+    sooner = {"max_tokens": max(arguments["response"] // 2, 1)}
+    own = {**dict.fromkeys(list(prompts)[SOONER], sooner), last: {"n": COMPLETIONS}}
+    rows = _sampled(running, arguments, prompts, {**own, long: {"max_tokens": arguments["long"]}})
     # Trainers ask for the sampled tokens' own log-probabilities alone, and a whole batch does.
     bare = {f"bare {i}": running.prompt(SHORTEST + 8 * i, salt=30 + i) for i in range(BARE)}
     rows += _sampled(running, arguments, bare, {name: {"logprobs": 0} for name in bare})
@@ -130,7 +136,7 @@ def _plain(
 def _cached(
     running: RunningEngine, arguments: dict[str, Any], trainer: Trainer | None, prompts: Mapping[str, list[int]]
 ) -> list[dict[str, Any]]:
-    """A whole prompt that the engine may have in its prefix cache, the beginning of one, one that only looks like it,
+    """A whole prompt that the engine may have in its prefix cache, the beginning of one, two that only look like it,
     blocks of two that never stood behind each other, a conversation that goes on: an answer filled its blocks; and what
     an aborted request has left."""
     block = running.block
@@ -141,7 +147,10 @@ def _cached(
     known = next((prompt for prompt in long if len(prompt) % block == 0), long[0])
     other = list(known)
     other[block - 1] = 3 if other[block - 1] != 3 else 4
+    turned = list(known)
+    turned[1], turned[2] = turned[2], turned[1]
     again = {"whole": known, "beginning": [*known[: 2 * block], *known[:8]], "another token": other}
+    again["another order"] = turned
     another = next((prompt for prompt in long if prompt != known), None)
     if another is not None:
         again["blocks of two"] = [*known[:block], *another[block : 2 * block], *known[:8]]
@@ -198,7 +207,9 @@ def _heated(running: RunningEngine, arguments: dict[str, Any], trainer: Trainer 
     temperature = arguments["temperature"]
     prompts = {f"heated {i}": running.prompt(SHORTEST + 8 * i, salt=i) for i in range(HEATED_REQUESTS)}
     given = {"temperature": temperature, "max_tokens": HEATED_TOKENS, "logprobs": 1, "ignore_eos": True}
-    reported = running.generate({name: (prompt, given) for name, prompt in prompts.items()})
+    # Half of them have a seed, which takes another path through an engine's sampler.
+    seeds = [{"seed": i} if i % 2 and fits(running, list(prompts.values())) else {} for i in range(len(prompts))]
+    reported = running.generate({n: (p, {**given, **own}) for (n, p), own in zip(prompts.items(), seeds)})  # noqa: B905
     temperatures = list(dict.fromkeys([1.0, temperature, *arguments["assumed"]]))
     rows = []
     for row in reported:

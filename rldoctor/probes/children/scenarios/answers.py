@@ -8,14 +8,14 @@ that parameter's value, ``drawn``, False for a greedy one, ``expected`` and ``go
 the request's) and ``finished`` that are known; ``got`` is None where nothing came), ``surplus`` (outputs that nobody
 had asked for), ``sums`` (of completions whose ``cumulative_logprob`` is not the sum of those of its tokens, both),
 ``logprobs`` (one row for each token that was sampled, or that is of a prompt: ``told``, whether its log-probability is
-there, ``rank`` as the engine says, ``place`` by its log-probability among the likeliest tokens that come with it, None
-beyond them, ``alike``, how many of them have the same one, ``least``, whether none that comes with it is less likely,
-so that others may have the same one that do not come, ``tops``, how many they are, ``misplaced``, how many of the
-others are told another rank than their log-probability has among them, ``lacking``, how many of the likeliest did not
-come, ``greedy``; of forced tokens only ``told``; a greedy token that comes alone has those ``alike`` that stood beside
-it when it was asked for with others, and no ``rank`` where that does not say how many they are), ``longer``
-(completions that come with log-probabilities of more tokens than they have), ``no_grammars`` (why there are no rows of
-grammars), ``reach``."""
+there, ``first``, whether it stands before the others, ``rank`` as the engine says, ``place`` by its log-probability
+among the likeliest tokens that come with it, None beyond them, ``alike``, how many of them have the same one,
+``least``, whether none that comes with it is less likely, so that others may have the same one that do not come,
+``tops``, how many they are, ``misplaced``, how many of the others are told another rank than their log-probability has
+among them, ``lacking``, how many of the likeliest did not come, ``greedy``; of forced tokens only ``told``; a greedy
+token that comes alone has those ``alike`` that stood beside it when it was asked for with others, and no ``rank`` where
+that does not say how many they are), ``longer`` (completions that come with log-probabilities of more tokens than they
+have), ``no_grammars`` (why there are no rows of grammars), ``reach``."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ STOPS = 16
 NEVER = ("#!", "?+", "~&")
 # Tokens of a long prompt, which engines and tokenizers may cut.
 LONG = 1024
+# What an answer without a length has left of the context, which is not one of a long model run as it is.
+ROOM, MOST_CONTEXT = 24, 4 * LONG
 # Several completions of a request, which a greedy one may not ask for: the bias leaves nothing to draw.
 SIBLINGS = {"n": 2, "temperature": 1.0}
 # As many of the likeliest tokens as an engine gives by default, by turns with others.
@@ -49,6 +51,10 @@ TOPS, MOST_TOPS, GREEDY, GREEDY_TOKENS = 5, 20, 8, 32
 # Within so many nats tokens may change places, or become one another's equals, from one batch to the next: more than a
 # step between two logits of bfloat16 (an eighth up to 32), of which a miniature on an H200 had five ties in 256 tokens.
 CLOSE = 0.5
+# Completions of an answer that comes piece by piece.
+STREAMS = 2
+# Tokens of two kinds among which a stop of two of them is nearly always.
+STOPS_BEFORE = 8
 # What a grammar is called, by release: vLLM 0.11 and later, and the ones before.
 GRAMMARS = (("structured_outputs", "StructuredOutputsParams"), ("guided_decoding", "GuidedDecodingParams"))
 CHOICES = ("forty-two", "nothing of the kind")
@@ -76,7 +82,8 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     if tokenizer is not None:
         rows += _texts(running, tokenizer)
         running.record("rows", rows)
-        rows += _streamed(running, tokenizer)
+        streamed, summed = _streamed(running, tokenizer)
+        rows, sums = rows + streamed, sums + summed
         running.record("rows", rows)
         rows += _grammar(running, tokenizer)
         running.record("rows", rows)
@@ -120,13 +127,20 @@ def _requests(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             one,
         ),
     ]
+    # Where V0 ends an answer without a length has not been tried.
+    if running.generation != "V0" and 2 * ROOM < running.limit <= MOST_CONTEXT:
+        without = _request("max_tokens", None, one, {"max_tokens": None}, [one] * ROOM)
+        requests.append({**without, "prompt": running.limit - ROOM})
     leasts = (LEAST, FAR) if running.limit >= 4 * FAR else (LEAST,)
     # The prompt ends with the stop token, as a chat template may have it: that does not stop the answer.
     for count in leasts:
         requests.append({**_held_back(count, one, other, stop_token_ids=[one], **SIBLINGS), "behind": one})
     if isinstance(end, int) and end < running.vocabulary:
         requests.append(_request("ignore_eos", True, end, {"max_tokens": LEAST}, [end] * LEAST))
-        requests += [_held_back(count, end, other, ignore_eos=False) for count in leasts]
+        for count in leasts:
+            ended = _held_back(count, end, other, ignore_eos=False)
+            # An end of its own is no stop that somebody asked for.
+            requests.append({**ended, "expected": {**ended["expected"], "stop_reason": None}})
     return requests
 
 
@@ -163,7 +177,8 @@ def _forced(
     their tokens', which have those of a prompt beside them."""
     from vllm import SamplingParams
 
-    prompts = [running.prompt(16 + number, salt=31 + number) for number in range(len(requests))]
+    lengths = [request.get("prompt", 16 + number) for number, request in enumerate(requests)]
+    prompts = [running.prompt(length, salt=31 + number) for number, length in enumerate(lengths)]
     prompts[0] = running.prompt(max(min(running.limit - 2 * ORDER, LONG), 1), salt=31)
     for request, prompt in zip(requests, prompts):  # noqa: B905 - Python 3.9
         prompt[-1] = request.get("behind", prompt[-1])
@@ -227,6 +242,10 @@ def _texts(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
             count = min(max(len(answer.token_ids), LEAST), LEAST + 1)
             stopped = {"token_ids": [pair[0]] * count, "finish_reason": "stop"}
             rows.append({"about": "min_tokens", "asked": LEAST, "expected": stopped, "got": _ended(answer)})
+        given = {"stop": [stop], "min_tokens": STOPS_BEFORE, "max_tokens": LONGEST_TEXT}
+        for got in _drawn(running, list(pair), given):
+            held = _held_to(tokenizer, got.token_ids, stop, STOPS_BEFORE)
+            rows.append({"about": "min_tokens", "asked": STOPS_BEFORE, "expected": _ended(held), "got": _ended(got)})
         for allowed, strings in _stops(tokenizer, plain, pair):
             for got in _drawn(running, allowed, {"stop": strings, "max_tokens": LONGEST_TEXT}):
                 rows.append(
@@ -320,36 +339,51 @@ def _stops(tokenizer: Any, plain: list[int], pair: Sequence[int]) -> list[tuple[
     return stops
 
 
-def _streamed(running: RunningEngine, tokenizer: Any) -> list[dict[str, Any]]:
+def _streamed(running: RunningEngine, tokenizer: Any) -> tuple[list[dict[str, Any]], list[list[float]]]:
     """Answers that come piece by piece, as what is new or as all that there is, one of each with a stop string, of
-    whose beginning a piece may not be told before it is known that it is none."""
+    whose beginning a piece may not be told before it is known that it is none; and sums that are not those of the
+    pieces' tokens."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
     plain = plain_tokens(running, tokenizer)[:3]
     if len(plain) < 3:
-        return []
+        return [], []
     engine, stop = running.engine.llm_engine, joined(tokenizer, plain)
     usual = {**EVEN, "allowed_token_ids": plain, "max_tokens": LONGEST_TEXT, "detokenize": True, "logprobs": 0}
-    got: dict[str, Answer] = {}
+    # V0 gives the pieces of a group one after the other's end.
+    count = STREAMS if running.generation != "V0" else 1
+    got: dict[tuple[str, int], Answer] = {}
+    ends: dict[tuple[str, int], list[float | None]] = {}
     asked: dict[str, tuple[str, list[str]]] = {}
     for kind, stops in product(("DELTA", "CUMULATIVE"), ([], *([[stop]] if stop else []))):
         name = f"streamed {kind} {len(stops)}"
-        asked[name], got[name] = (kind, stops), Answer([], "", "")
-        parameters = SamplingParams(**usual, stop=stops, output_kind=RequestOutputKind[kind])
+        asked[name] = kind, stops
+        got.update({(name, index): Answer([], "", "") for index in range(count)})
+        parameters = SamplingParams(**usual, n=count, stop=stops, output_kind=RequestOutputKind[kind])
         engine.add_request(name, {"prompt_token_ids": running.prompt(16, salt=3)}, parameters)
+    told: dict[tuple[str, int], float] = dict.fromkeys(got, 0.0)
     while engine.has_unfinished_requests():
         for output in engine.step():
-            before, new = got[output.request_id], asked[output.request_id][0] == "DELTA"
-            for piece in map(_answer, output.outputs):
+            for completion in output.outputs:
+                key, piece = (output.request_id, completion.index), _answer(completion)
+                before, new = got[key], asked[output.request_id][0] == "DELTA"
+                own = [value for value in logprobs(completion) if value is not None]
+                told[key] = sum(own, told[key] if new else 0.0)
                 if new:
                     piece = piece._replace(token_ids=before.token_ids + piece.token_ids, text=before.text + piece.text)
-                got[output.request_id] = piece
-    rows = []
-    for name, (kind, stops) in asked.items():
-        whole = _until(tokenizer, got[name].token_ids, stops, False, LONGEST_TEXT)
-        rows.append(_text_row("output_kind", kind, got[name], whole))
-    return rows
+                got[key] = piece
+                if piece.finish_reason:
+                    ends.setdefault(key, []).append(completion.cumulative_logprob)
+    rows, sums = [], []
+    for (name, index), answer in got.items():
+        kind, stops = asked[name]
+        # Pieces of several completions have no sum.
+        if all(len(ends.get((name, one), ())) == 1 for one in range(count)):
+            sums += _apart(ends[name, index][0], told[name, index])
+        whole = _until(tokenizer, answer.token_ids, stops, False, LONGEST_TEXT)
+        rows.append(_text_row("output_kind", kind, answer, whole))
+    return rows, sums
 
 
 def _decoded(tokenizer: Any, tokens: Sequence[int]) -> list[tuple[int, str]]:
@@ -458,6 +492,15 @@ def _until(tokenizer: Any, ids: list[int], stops: Sequence[str], included: bool,
     return _whole(tokenizer, ids, most)
 
 
+def _held_to(tokenizer: Any, ids: list[int], stop: str, least: int) -> Answer:
+    """What a completion is that may not stop before so many tokens: one that stood among them stops nothing later on.
+    Releases differ in whether the last of them may end it."""
+    for count in range(least, len(ids) + 1):
+        if str(tokenizer.decode(ids[:count])).endswith(stop) and (count > least or len(ids) == least):
+            return Answer(ids[:count], "stop", "", stop)
+    return _whole(tokenizer, ids, LONGEST_TEXT)
+
+
 def _whole(tokenizer: Any, ids: list[int], most: int) -> Answer:
     """What a completion is that nothing stops; of those that are to follow it is not known which they are."""
     return Answer([*ids, *ids[-1:] * most][:most], "length", str(tokenizer.decode(ids)))
@@ -564,9 +607,11 @@ def _alone(tokens: Sequence[int], told: Sequence[Any], before: Any) -> list[dict
 def _wrong_sum(completion: Any) -> list[list[float]]:
     """Its cumulative log-probability and the sum of its tokens', where they are not the same."""
     own, total = logprobs(completion), completion.cumulative_logprob
-    if total is None or not own or None in own:
-        return []
-    return [[total, sum(own)]] if abs(total - sum(own)) > ROUNDED * max(abs(total), 1.0) else []
+    return [] if not own or None in own else _apart(total, sum(own))
+
+
+def _apart(total: float | None, own: float) -> list[list[float]]:
+    return [] if total is None or abs(total - own) <= ROUNDED * max(abs(total), 1.0) else [[total, own]]
 
 
 def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
@@ -585,6 +630,7 @@ def _place(told: Mapping[int, Any], token: int, tops: int) -> dict[str, Any]:
     others = [one for other, one in told.items() if other != token and getattr(one, "rank", None) is not None]
     return {
         "told": True,
+        "first": next(iter(told)) == token,
         "rank": getattr(entry, "rank", None),
         "place": above + 1 if above < tops else None,
         "alike": values.count(value) - 1,

@@ -6,7 +6,8 @@ comes alone when all others are done, whose last chunk is a single one, as a tok
 Records: ``cache_tokens``, ``trace`` (see ``traffic.Trace``; also where a step raised), ``trainer`` (by request the
 trainer's log-probabilities of its tokens; ``unread`` says why there are none), ``gone_on`` (completions of an aborted
 request of several that the engine still holds some steps later; None where it does not tell), ``waited_on`` (the same
-of a request that was aborted before its first step), ``reach``."""
+of a request that was aborted before its first step), ``passed_over`` (how many that came behind that one were not
+answered), ``reach``."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ TOPS = 5
 MOST_STEPS = 2_000
 # Tokens of a request behind an aborted one.
 BEHIND = 4
+# Steps beside those of an answer's tokens, in which it begins.
+SETTLING = 8
 
 
 def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
@@ -76,7 +79,7 @@ def _gone_on(running: RunningEngine, response: int) -> dict[str, int | None]:
     engine, scheduler = running.engine.llm_engine, first(running.engine, SCHEDULERS)
     requests = getattr(scheduler, "requests", None)
     if requests is None:
-        return {"gone_on": None, "waited_on": None}
+        return {"gone_on": None, "waited_on": None, "passed_over": None}
     given = {"temperature": 1.0, "max_tokens": response, "ignore_eos": True}
     group, behind = (running.prompt(running.block, salt=90 + n) for n in range(2))
     drive(running, [Arrival("group", group, {**given, "n": 2}, abort_after=1)], MOST_STEPS)
@@ -85,9 +88,15 @@ def _gone_on(running: RunningEngine, response: int) -> dict[str, int | None]:
     drive(running, [last], MOST_STEPS)
     held = len(requests)
     engine.add_request("waiting", {"prompt_token_ids": group}, SamplingParams(**given))
+    engine.add_request("next", {"prompt_token_ids": behind}, SamplingParams(**given))
     engine.abort_request(["waiting"])
+    answered = 0
+    # One that is never answered would be waited for.
+    for _ in range(response + SETTLING):
+        answered += sum(one.request_id == "next" and one.finished for one in engine.step())
+    engine.abort_request(["next"])
     drive(running, [last], MOST_STEPS)
-    return {"gone_on": held, "waited_on": len(requests) - held}
+    return {"gone_on": held, "waited_on": len(requests) - held, "passed_over": 1 - answered}
 
 
 def _trained(running: RunningEngine, arrivals: list[Arrival], trace: Trace) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from report import chain
 from running_engine import RunningEngine, rows, scored
+from traffic import Arrival, can_preempt, drive
 from trainer import Trainer, TrainerError
 
 ALL = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -29,9 +30,12 @@ COMPLETIONS = 2
 # Blocks that each prompt fills: what one adapter has left in the prefix cache no other may take. The last one fills
 # more of them: kernels of adapters differ by the tokens of a step.
 BLOCKS, LONG = 2, 512
+# By how many tokens each answer is longer than the one before: who ends may take its adapter with it.
+LONGER = 6
 # How far the adapters have to move the trainer's log-probabilities on average, well beyond noise.
 MOVED, MOST_DOUBLINGS = 0.5, 6
 STRENGTH = 0.05
+SAMPLED = {"temperature": 1.0, "logprobs": 1, "ignore_eos": True}
 # The adapters after the first one, in the order in which they are served, with the seeds of their numbers. One has a
 # scale of its own, which is not the one before's, and seldom a whole number.
 OTHERS = {"renewed": 4, "second": 2}
@@ -77,6 +81,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
     for name, row in zip(both, _sampled(running, arguments, [requests[name] for name in both])):  # noqa: B905
         found[name].append(row)
     found["second"] += _read(running, found["second"], request)
+    found["second"] += _preempted(running, arguments, request)
     found["none again"] = _sampled(running, arguments, None)
     # On the CPU vLLM takes "no adapter", -1, as an index of adapters, which is the last one (0.32,
     # vllm/lora/ops/torch_ops/lora_ops.py): no judge of other devices.
@@ -101,7 +106,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         {
             "requests": sum(map(len, found.values())),
             "compared_tokens": tokens,
-            "longest": _prompts(running, arguments)[-1] + arguments["response"],
+            "longest": _prompts(running, arguments)[-1] + _lengths(arguments)[-1],
             "ranks": 1,
         },
     )
@@ -184,8 +189,13 @@ def lora_request(name: str, number: int, directory: str) -> Any:
 
 def _prompts(running: RunningEngine, arguments: dict[str, Any]) -> list[int]:
     """Tokens of the prompts."""
-    most = running.limit - int(arguments["response"]) - 1
+    most = running.limit - _lengths(arguments)[-1] - 1
     return [min(count, most) for count in (*[BLOCKS * running.block + 8] * (REQUESTS - 1), LONG)]
+
+
+def _lengths(arguments: dict[str, Any]) -> list[int]:
+    """Tokens of the answers."""
+    return [int(arguments["response"]) + LONGER * number for number in range(REQUESTS)]
 
 
 def _sampled(
@@ -194,18 +204,29 @@ def _sampled(
     """Answers with one adapter for all prompts, or with as many as there are in a list."""
     from vllm import SamplingParams
 
-    given = {"temperature": 1.0, "max_tokens": arguments["response"], "logprobs": 1, "ignore_eos": True}
-    given["n"] = completions
-    counts = _prompts(running, arguments)
+    counts, lengths = _prompts(running, arguments), _lengths(arguments)
     many = len(adapter) if isinstance(adapter, list) else len(counts)
     prompts = [running.prompt(counts[i % len(counts)], salt=i) for i in range(many)]
-    asked = [{"prompt_token_ids": prompt} for prompt in prompts]
-    outputs = running.engine.generate(asked, SamplingParams(**given), use_tqdm=False, lora_request=adapter)
+    given = [{**SAMPLED, "n": completions, "max_tokens": lengths[i % len(lengths)]} for i in range(many)]
+    asked, parameters = [{"prompt_token_ids": one} for one in prompts], [SamplingParams(**one) for one in given]
+    outputs = running.engine.generate(asked, parameters, use_tqdm=False, lora_request=adapter)
     return [
         {"prompt": prompt, "token_ids": row["token_ids"], "engine": row["logprobs"]}
-        for prompt, output in zip(prompts, outputs)  # noqa: B905 - Python 3.9
-        for row in rows("lora", given, output)
+        for prompt, own, output in zip(prompts, given, outputs)  # noqa: B905 - Python 3.9
+        for row in rows("lora", own, output)
     ]
+
+
+def _preempted(running: RunningEngine, arguments: dict[str, Any], adapter: Any) -> list[dict[str, Any]]:
+    """Answers that lose their place in the KV cache halfway, where the engine does that when it is told to."""
+    if not can_preempt(running):
+        return []
+    given = {**SAMPLED, "max_tokens": arguments["response"]}
+    prompts = [running.prompt(count, salt=10 + i) for i, count in enumerate(_prompts(running, arguments))]
+    arrivals = [Arrival(f"preempted {i}", prompt, given, adapter=adapter) for i, prompt in enumerate(prompts)]
+    answers = drive(running, arrivals, preempt_at=int(arguments["response"]) // 2).answers
+    told = [(one.prompt, answers[one.name]) for one in arrivals]
+    return [{"prompt": prompt, "token_ids": a["token_ids"], "engine": a["logprobs"]} for prompt, a in told]
 
 
 def _read(running: RunningEngine, rows_: list[dict[str, Any]], adapter: Any) -> list[dict[str, Any]]:

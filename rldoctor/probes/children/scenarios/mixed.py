@@ -46,6 +46,8 @@ MODERATE = dict(zip(PENALTIES, (1.3, 1.0, 0.5)))  # noqa: B905 - Python 3.9
 BIAS = 3.0
 LIFTED, LOWERED = (slice(1), BIAS), (slice(None), -8.0)
 HALVED, BANNED = (slice(None, None, 2), -2.5), (slice(None, None, 2), -100.0)
+# Tokens that requests may name.
+ORDINARY = 64
 # More entries of a list than a small one has, of which each comes often enough where it is hot.
 MANY = 48
 # What a request asks for beside its length; ``allowed``, ``forbidden``, ``biased`` and ``word`` are numbers of tokens,
@@ -69,7 +71,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "bad_words": {"allowed": 6, "forbidden": 2},
     "bad_words of many": {"temperature": 2.0, "allowed": MANY, "forbidden": MANY - 6},
     "logit_bias": {"biased": MANY, "ends": True},
-    "logit_bias above 0": {"allowed": 6, "bias": LIFTED},
+    # Of the tokens of the smallest id, which is no sign of there being none.
+    "logit_bias above 0": {"allowed": 6, "ends": True, "bias": LIFTED},
     "logit_bias below 0": {"allowed": 6, "bias": HALVED, "times": 3},
     "logit_bias of -100": {"allowed": 6, "bias": BANNED},
     "repetition_penalty": {"allowed": 24, "bias": LOWERED, "repetition_penalty": 1.4},
@@ -117,8 +120,7 @@ def play(running: RunningEngine, arguments: dict[str, Any]) -> None:
         return
     running.record("trainer", trainer.facts())
     asked = _requests(running, arguments)
-    lengths = range(SHORTEST_PROMPT, LONGEST_PROMPT + 1)
-    prompts = {name: running.prompt(lengths[n % len(lengths)], salt=300 + n) for n, name in enumerate(asked)}
+    prompts = {name: _prompt(running, n) for n, name in enumerate(asked)}
     given = {name: (prompts[name], {k: v for k, v in one.items() if k not in OWN}) for name, one in asked.items()}
     rows = running.generate(given)
     kinds: dict[str, dict[str, Any]] = {}
@@ -141,7 +143,7 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
     """What each request asks for, kinds by turns, so that neighbours in the batch are of different ones."""
     tokenizer = tokenizer_of(running)
     words = [token for token in plain_tokens(running, tokenizer) if joined(tokenizer, [token])]
-    ordinary = list(dict.fromkeys(running.prompt(64, salt=9)))
+    ordinary = _ordinary(running)
     # Of what the tokenizer knows: a request may name no other.
     ends = [0, min(running.vocabulary, len(tokenizer) if tokenizer else running.vocabulary) - 1]
     shortest, longest = arguments["shortest"], arguments["longest"]
@@ -185,6 +187,19 @@ def _requests(running: RunningEngine, arguments: dict[str, Any]) -> dict[str, di
                 given["logit_bias"] = dict.fromkeys(given["allowed_token_ids"][some], value)
             asked[f"{name} {turn}"] = given
     return asked
+
+
+def _prompt(running: RunningEngine, number: int) -> list[int]:
+    """Ends, where it is longer than the shortest, in tokens that others are allowed: what stays of it in its row is not
+    without effect on who comes next."""
+    length = SHORTEST_PROMPT + number % (LONGEST_PROMPT - SHORTEST_PROMPT + 1)
+    ordinary = _ordinary(running)
+    tail = [ordinary[(number + place) % len(ordinary)] for place in range(length - SHORTEST_PROMPT)]
+    return [*running.prompt(SHORTEST_PROMPT, salt=300 + number), *tail]
+
+
+def _ordinary(running: RunningEngine) -> list[int]:
+    return list(dict.fromkeys(running.prompt(ORDINARY, salt=9)))
 
 
 def _imposed(rows: Sequence[Mapping[str, Any]], asked: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:

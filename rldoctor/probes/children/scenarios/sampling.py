@@ -32,7 +32,7 @@ from expected import (
     scores_of,
 )
 from plain_tokens import joined, plain_tokens, tokenizer_of
-from running_engine import RunningEngine
+from running_engine import RunningEngine, step_of
 from traffic import Arrival, can_preempt, drive
 from trainer import Trainer, TrainerError
 
@@ -126,9 +126,11 @@ def _settings(logits: torch.Tensor, temperature: float, end: int | None) -> dict
         "temperature 1": {"temperature": 1.0},
         "temperature": hot,
         "top_k": {"temperature": 1.0, "top_k": k},
-        "top_k of requests with seeds": {"temperature": 1.0, "top_k": k, "seeded": True},
         # Cut after the temperature, not before it.
         "top_p": {**hot, "top_p": (told[kept - 2] + told[kept - 1]) / 2},
+        # Draws with a seed are another path, and the temperature goes with the cuts there.
+        "top_k of requests with seeds": {**hot, "top_k": k, "seeded": True},
+        "top_p of requests with seeds": {**hot, "top_p": (told[kept - 2] + told[kept - 1]) / 2, "seeded": True},
         "min_p": {**hot, "min_p": math.exp(float((ordered[kept - 1] + ordered[kept]) / 2 - ordered[0]))},
         "logit_bias": {"temperature": 1.0, "logit_bias": {order[BIASED[0]]: -BIAS, order[BIASED[1]]: BIAS}},
     }
@@ -212,7 +214,7 @@ def _ground(name: str, asked: Mapping[str, Any]) -> str | None:
     if "ignore_eos" in asked:
         return "logit_bias"
     if "seeded" in asked:
-        return "top_k"
+        return name.split(" ", 1)[0]
     return "temperature" if name != "temperature" and asked["temperature"] != 1.0 else "temperature 1"
 
 
@@ -323,8 +325,7 @@ def _long(
 
 
 def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """In batches whose prompts fit into one step: on the CPU vLLM 0.32 fails where the prompt of a request with a seed
-    is prefilled in parts (``CPU Generator does not use offset``)."""
+    """In batches whose prompts fit into one step, see :func:`running_engine.fits`."""
     room = _room(running, PROMPT_TOKENS)
     names = list(requests)
     parts = [names[first : first + room] for first in range(0, len(names), room)]
@@ -333,7 +334,7 @@ def _in_parts(running: RunningEngine, requests: Mapping[str, Any]) -> list[dict[
 
 def _room(running: RunningEngine, tokens: int) -> int:
     """How many requests of so many tokens are read in one step."""
-    return int(min(running.options.get("max_num_batched_tokens") or 512, 512)) // tokens or 1
+    return step_of(running) // tokens or 1
 
 
 def _seeded(running: RunningEngine) -> tuple[list[dict[str, Any]], list[list[list[int]]]]:
