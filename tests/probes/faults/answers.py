@@ -193,7 +193,7 @@ def completion_lost(llm: Any) -> None:
     _answered_otherwise(llm, one_less)
 
 
-def _asked_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
+def asked_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
     """The core gets another prompt than the one that is reported."""
     core = llm.llm_engine.engine_core
     add = core.add_request
@@ -207,7 +207,7 @@ def _asked_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None
 
 def prompt_cut(llm: Any) -> None:
     """A prompt loses its first tokens on the way."""
-    _asked_otherwise(llm, lambda prompt: prompt[2:] if len(prompt) > 8 else prompt)
+    asked_otherwise(llm, lambda prompt: prompt[2:] if len(prompt) > 8 else prompt)
 
 
 def one_top_less(llm: Any) -> None:
@@ -313,7 +313,7 @@ def indices_alike(llm: Any) -> None:
 
 def long_prompts_cut(llm: Any) -> None:
     """Prompts of more than 512 tokens lose eight in the middle."""
-    _asked_otherwise(llm, lambda prompt: prompt[:300] + prompt[308:] if len(prompt) > 512 else prompt)
+    asked_otherwise(llm, lambda prompt: prompt[:300] + prompt[308:] if len(prompt) > 512 else prompt)
 
 
 def equal_prompts_answered_once(llm: Any) -> None:
@@ -550,7 +550,7 @@ def aborted_requests_go_on(llm: Any) -> None:
 
 def long_prompts_lose_their_first_token(llm: Any) -> None:
     """Prompts of more than 512 tokens begin with their second token twice."""
-    _asked_otherwise(llm, lambda prompt: prompt[1:2] + prompt[1:] if len(prompt) > 512 else prompt)
+    asked_otherwise(llm, lambda prompt: prompt[1:2] + prompt[1:] if len(prompt) > 512 else prompt)
 
 
 def prompt_logprobs_of_cached_prompts(llm: Any) -> None:
@@ -1004,3 +1004,79 @@ def no_prompt_logprobs_for_groups(llm: Any) -> None:
         return outputs
 
     _answered_otherwise(llm, without)
+
+
+def _pieces_otherwise(change: Callable[[Any, Any], None]) -> None:
+    """Changes, with their request's state, completions of answers that come as what is new."""
+    from vllm.sampling_params import RequestOutputKind
+    from vllm.v1.engine.output_processor import RequestState
+
+    make = RequestState._new_completion_output
+
+    def changed(self: Any, *given: Any, **named: Any) -> Any:
+        completion = make(self, *given, **named)
+        if self.output_kind == RequestOutputKind.DELTA:
+            change(self, completion)
+        return completion
+
+    changes.put(RequestState, "_new_completion_output", changed)
+
+
+def pieces_with_the_first_logprobs(llm: Any) -> None:
+    """Each piece of an answer has the log-probabilities of the first tokens."""
+
+    def first(state: Any, completion: Any) -> None:
+        if completion.logprobs:
+            completion.logprobs = state.logprobs_processor.logprobs[: len(completion.token_ids)]
+
+    _pieces_otherwise(first)
+
+
+def pieces_of_the_first_completion(llm: Any) -> None:
+    """Pieces of all completions of a request are said to be the first one's."""
+
+    def one(_: Any, completion: Any) -> None:
+        completion.index = 0
+
+    _pieces_otherwise(one)
+
+
+def ends_name_themselves(llm: Any) -> None:
+    """The end of sequence is told as the stop token that was asked for."""
+    from vllm.v1.core.sched import scheduler
+
+    check = scheduler.check_stop
+
+    def named(request: Any, longest: int) -> bool:
+        decided, end = bool(check(request, longest)), request.sampling_params.eos_token_id
+        if decided and end is not None and request.output_token_ids[-1] == end:
+            request.stop_reason = end
+        return decided
+
+    scheduler.check_stop = named
+
+
+def likeliest_first(llm: Any) -> None:
+    """The log-probabilities of a place come by their size, not the sampled token's first."""
+
+    def by_size(completion: Any) -> None:
+        if completion.logprobs:
+            completion.logprobs = [
+                dict(sorted(place.items(), key=lambda pair: -pair[1].logprob)) for place in completion.logprobs
+            ]
+
+    _completed_otherwise(by_size)
+
+
+def no_length_is_sixteen(llm: Any) -> None:
+    """A request that names no length ends after sixteen tokens."""
+    engine = llm.llm_engine
+    add = engine.add_request
+
+    def added(name: str, prompt: Any, asked: Any, *given: Any, **named: Any) -> Any:
+        if asked.max_tokens is None:
+            asked = asked.clone()
+            asked.max_tokens = 16
+        return add(name, prompt, asked, *given, **named)
+
+    engine.add_request = added

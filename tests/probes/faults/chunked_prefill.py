@@ -6,6 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import engine_facts
@@ -94,3 +95,31 @@ def youngest_first(llm: Any) -> None:
     queue = type(engine_facts.first(llm, ("llm_engine.engine_core.engine_core.scheduler",)).waiting)
     queue.peek_request = lambda self: self[-1]
     queue.pop_request = deque.pop
+
+
+def chunks_answer(llm: Any) -> None:
+    """What follows a chunk in the middle of a prompt is taken for the answer's beginning."""
+    runner = of(llm, f"{engine_facts.WORKERS[0]}.model_runner")
+    prepare = runner._prepare_inputs
+
+    def prepared(*given: Any, **named: Any) -> Any:
+        out = prepare(*given, **named)
+        count = runner.input_batch.num_reqs
+        runner.discard_request_mask.np[:count] = False
+        runner.discard_request_mask.copy_to_gpu(count)
+        return out
+
+    runner._prepare_inputs = prepared
+
+
+def aborts_take_the_next_in_line(llm: Any) -> None:
+    """An abort of a request that waits takes the one behind it."""
+    scheduler = of(llm, SCHEDULER)
+    finish = scheduler.finish_requests
+
+    def finished(names: Any, status: Any) -> Any:
+        waiting = [one.request_id for one in scheduler.waiting]
+        behind = dict(pairwise(waiting))
+        return finish([behind.get(one, one) for one in ([names] if isinstance(names, str) else names or ())], status)
+
+    scheduler.finish_requests = finished

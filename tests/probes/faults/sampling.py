@@ -19,7 +19,7 @@ def sampler_of(llm: Any) -> Any:
     return engine_facts.first(llm, SAMPLER)
 
 
-def _asked_otherwise(llm: Any, change: Change) -> None:
+def asked_otherwise(llm: Any, change: Change) -> None:
     """Has ``change(logits, metadata)`` say which fields of what the requests ask for the sampler of V1 gets
     otherwise."""
     sampler = sampler_of(llm)
@@ -37,7 +37,7 @@ def _temperature(llm: Any, change: Callable[[Any], Any]) -> None:
         given = metadata.temperature
         return {} if given is None else {"temperature": torch.where(given > 1e-4, change(given), given)}
 
-    _asked_otherwise(llm, other)
+    asked_otherwise(llm, other)
 
 
 def temperature_ignored(llm: Any) -> None:
@@ -153,23 +153,23 @@ def min_tokens_ignored(llm: Any) -> None:
 
 
 def allowed_token_ids_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda logits, metadata: {"allowed_token_ids_mask": None})
+    asked_otherwise(llm, lambda logits, metadata: {"allowed_token_ids_mask": None})
 
 
 def bad_words_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda logits, metadata: {"bad_words_token_ids": {}})
+    asked_otherwise(llm, lambda logits, metadata: {"bad_words_token_ids": {}})
 
 
 def repetition_penalty_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda _, asked: {"repetition_penalties": torch.ones_like(asked.repetition_penalties)})
+    asked_otherwise(llm, lambda _, asked: {"repetition_penalties": torch.ones_like(asked.repetition_penalties)})
 
 
 def presence_penalty_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda _, asked: {"presence_penalties": torch.zeros_like(asked.presence_penalties)})
+    asked_otherwise(llm, lambda _, asked: {"presence_penalties": torch.zeros_like(asked.presence_penalties)})
 
 
 def frequency_penalty_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda _, asked: {"frequency_penalties": torch.zeros_like(asked.frequency_penalties)})
+    asked_otherwise(llm, lambda _, asked: {"frequency_penalties": torch.zeros_like(asked.frequency_penalties)})
 
 
 def repetition_penalty_without_prompt(llm: Any) -> None:
@@ -179,7 +179,7 @@ def repetition_penalty_without_prompt(llm: Any) -> None:
         prompts = asked.prompt_token_ids
         return {} if prompts is None else {"prompt_token_ids": torch.full_like(prompts, logits.shape[1])}
 
-    _asked_otherwise(llm, none)
+    asked_otherwise(llm, none)
 
 
 def penalties_with_prompt(llm: Any) -> None:
@@ -191,7 +191,7 @@ def penalties_with_prompt(llm: Any) -> None:
         prompts = [[t for t in row if t < logits.shape[1]] for row in asked.prompt_token_ids.tolist()]
         return {"output_token_ids": [p + list(o) for p, o in zip(prompts, asked.output_token_ids, strict=True)]}
 
-    _asked_otherwise(llm, both)
+    asked_otherwise(llm, both)
 
 
 def biased(llm: Any) -> None:
@@ -270,7 +270,7 @@ def noise_of_every_step_alike(llm: Any) -> None:
 
 
 def seeds_ignored(llm: Any) -> None:
-    _asked_otherwise(llm, lambda logits, metadata: {"generators": {}})
+    asked_otherwise(llm, lambda logits, metadata: {"generators": {}})
 
 
 def seeds_of_the_first(llm: Any) -> None:
@@ -304,7 +304,7 @@ def seeds_begin_anew(llm: Any) -> None:
             generator.set_state(begun.setdefault(id(generator), (generator, generator.get_state()))[1])
         return {}
 
-    _asked_otherwise(llm, again)
+    asked_otherwise(llm, again)
 
 
 def greedy_among_the_best(llm: Any) -> None:
@@ -356,7 +356,7 @@ def bad_words_of_one_token_ignored(llm: Any) -> None:
         words = metadata.bad_words_token_ids.items()
         return {"bad_words_token_ids": {row: [word for word in own if len(word) > 1] for row, own in words}}
 
-    _asked_otherwise(llm, longer)
+    asked_otherwise(llm, longer)
 
 
 def first_bad_word_alone(llm: Any) -> None:
@@ -365,7 +365,7 @@ def first_bad_word_alone(llm: Any) -> None:
     def first(_: Any, metadata: Any) -> dict[str, Any]:
         return {"bad_words_token_ids": {row: own[:1] for row, own in metadata.bad_words_token_ids.items()}}
 
-    _asked_otherwise(llm, first)
+    asked_otherwise(llm, first)
 
 
 def _penalized_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> None:
@@ -376,7 +376,7 @@ def _penalized_otherwise(llm: Any, change: Callable[[list[int]], list[int]]) -> 
             return {}
         return {"output_token_ids": [change(list(tokens)) for tokens in metadata.output_token_ids]}
 
-    _asked_otherwise(llm, other)
+    asked_otherwise(llm, other)
 
 
 def frequency_counts_once(llm: Any) -> None:
@@ -408,7 +408,7 @@ def temperature_at_most_one(llm: Any) -> None:
 
 def temperature_of_the_neighbour(llm: Any) -> None:
     """Each request of a batch is drawn with the temperature of the one before it."""
-    _asked_otherwise(
+    asked_otherwise(
         llm, lambda _, asked: {} if asked.temperature is None else {"temperature": asked.temperature.roll(1)}
     )
 
@@ -440,7 +440,7 @@ def allowed_tokens_of_the_neighbour(llm: Any) -> None:
                 mask[row] = mask[row - 1]
         return {"allowed_token_ids_mask": mask}
 
-    _asked_otherwise(llm, shared)
+    asked_otherwise(llm, shared)
 
 
 def min_p_of_the_first_row(llm: Any) -> None:
@@ -560,13 +560,13 @@ def min_p_before_temperature(llm: Any) -> None:
         processors[:] = [(one, apply) for one in metadata.logitsprocs.argmax_invariant]
         return {}
 
-    _asked_otherwise(llm, before)
+    asked_otherwise(llm, before)
     sampler.apply_temperature = cut_first
 
 
 def penalties_exchanged(llm: Any) -> None:
     """Presence and frequency penalties in each other's place."""
-    _asked_otherwise(
+    asked_otherwise(
         llm,
         lambda _, asked: {
             "presence_penalties": asked.frequency_penalties,
@@ -608,7 +608,7 @@ def bad_words_of_several_tokens_ignored(llm: Any) -> None:
         words = metadata.bad_words_token_ids.items()
         return {"bad_words_token_ids": {row: [word for word in own if len(word) == 1] for row, own in words}}
 
-    _asked_otherwise(llm, shorter)
+    asked_otherwise(llm, shorter)
 
 
 def last_allowed_token_missing(llm: Any) -> None:
@@ -624,7 +624,7 @@ def last_allowed_token_missing(llm: Any) -> None:
                 row[allowed[-1]] = True
         return {"allowed_token_ids_mask": mask}
 
-    _asked_otherwise(llm, less)
+    asked_otherwise(llm, less)
 
 
 def low_temperatures_are_greedy(llm: Any) -> None:
@@ -876,7 +876,7 @@ def greedy_is_cold_beside_sampled(llm: Any) -> None:
         given = asked.temperature
         return {} if given is None or asked.all_greedy else {"temperature": torch.where(given < 1e-4, 0.2, given)}
 
-    _asked_otherwise(llm, cold)
+    asked_otherwise(llm, cold)
 
 
 def grammars_of_first_completions_alone(llm: Any) -> None:
@@ -968,7 +968,7 @@ def logit_bias_after_temperature(llm: Any) -> None:
             self.bias_tensor = biases
 
     LogitBiasLogitsProcessor.apply = later
-    _asked_otherwise(llm, scaled)
+    asked_otherwise(llm, scaled)
 
 
 def penalties_after_temperature(llm: Any) -> None:
@@ -983,7 +983,7 @@ def penalties_after_temperature(llm: Any) -> None:
             "frequency_penalties": asked.frequency_penalties * by,
         }
 
-    _asked_otherwise(llm, scaled)
+    asked_otherwise(llm, scaled)
 
 
 def large_seeds_alike(llm: Any) -> None:
@@ -1006,7 +1006,7 @@ def penalties_not_for_greedy(llm: Any) -> None:
             "frequency_penalties": torch.where(greedy, 0.0, asked.frequency_penalties),
         }
 
-    _asked_otherwise(llm, none)
+    asked_otherwise(llm, none)
 
 
 def cuts_not_for_seeded(llm: Any) -> None:
@@ -1033,7 +1033,7 @@ def bad_words_not_for_greedy(llm: Any) -> None:
         words = asked.bad_words_token_ids.items()
         return {"bad_words_token_ids": {row: own for row, own in words if heat is not None and heat[row] > 1e-4}}
 
-    _asked_otherwise(llm, sampled)
+    asked_otherwise(llm, sampled)
 
 
 def logit_bias_for_sixteen_tokens(llm: Any) -> None:
@@ -1112,7 +1112,7 @@ def end_never_first(llm: Any) -> None:
                 logits[row, end] = float("-inf")
         return {}
 
-    _asked_otherwise(llm, held)
+    asked_otherwise(llm, held)
 
 
 def greedy_second_best_at_times(llm: Any) -> None:
@@ -1210,7 +1210,7 @@ def temperature_one_from_the_25th_token(llm: Any) -> None:
         long = [tokens is not None and len(tokens) >= 24 for tokens in batch.req_output_token_ids[: len(given)]]
         return {"temperature": torch.where(torch.tensor(long) & (given > 1e-4), 1.0, given)}
 
-    _asked_otherwise(llm, late)
+    asked_otherwise(llm, late)
 
 
 def last_token_of_a_bad_word_never(llm: Any) -> None:
@@ -1220,7 +1220,7 @@ def last_token_of_a_bad_word_never(llm: Any) -> None:
         words = metadata.bad_words_token_ids.items()
         return {"bad_words_token_ids": {row: [word[-1:] for word in own] for row, own in words}}
 
-    _asked_otherwise(llm, shorter)
+    asked_otherwise(llm, shorter)
 
 
 def seeded_draws_are_hotter(llm: Any) -> None:
@@ -1234,7 +1234,7 @@ def seeded_draws_are_hotter(llm: Any) -> None:
         given[rows] *= 1.1
         return {"temperature": given}
 
-    _asked_otherwise(llm, hotter)
+    asked_otherwise(llm, hotter)
 
 
 def prompts_penalised_by_their_ends(llm: Any) -> None:
@@ -1249,7 +1249,7 @@ def prompts_penalised_by_their_ends(llm: Any) -> None:
             row[: max(long - 16, 0)] = logits.shape[1]
         return {"prompt_token_ids": prompts}
 
-    _asked_otherwise(llm, shorter)
+    asked_otherwise(llm, shorter)
 
 
 def seeds_begin_anew_every_eighth_token(llm: Any) -> None:
@@ -1264,7 +1264,7 @@ def seeds_begin_anew_every_eighth_token(llm: Any) -> None:
             held[2] += 1
         return {}
 
-    _asked_otherwise(llm, again)
+    asked_otherwise(llm, again)
 
 
 def temperature_of_the_first_row_beyond_32(llm: Any) -> None:
@@ -1276,7 +1276,7 @@ def temperature_of_the_first_row_beyond_32(llm: Any) -> None:
             return {}
         return {"temperature": torch.cat([given[:32], given[:1].expand(len(given) - 32)])}
 
-    _asked_otherwise(llm, first)
+    asked_otherwise(llm, first)
 
 
 def top_p_of_the_neighbour(llm: Any) -> None:
@@ -1299,7 +1299,7 @@ def allowed_tokens_for_eight_tokens(llm: Any) -> None:
                 mask[row] = False
         return {"allowed_token_ids_mask": mask}
 
-    _asked_otherwise(llm, ended)
+    asked_otherwise(llm, ended)
 
 
 def noise_comes_again_every_fifth_step(llm: Any) -> None:
@@ -1377,7 +1377,7 @@ def min_p_not_beside_top_p(llm: Any) -> None:
         held[0] = metadata.top_p
         return {}
 
-    _asked_otherwise(llm, watch)
+    asked_otherwise(llm, watch)
     apply = MinPLogitsProcessor.apply
 
     def without(self: Any, logits: Any) -> Any:
@@ -1433,7 +1433,7 @@ def allowed_tokens_not_for_greedy(llm: Any) -> None:
         cold = torch.ones(len(mask), dtype=torch.bool) if asked.temperature is None else asked.temperature < 1e-5
         return {"allowed_token_ids_mask": mask & ~cold[: len(mask)].unsqueeze(1)}
 
-    _asked_otherwise(llm, without)
+    asked_otherwise(llm, without)
 
 
 def prompts_penalised_up_to_the_shortest(llm: Any) -> None:
@@ -1448,7 +1448,7 @@ def prompts_penalised_up_to_the_shortest(llm: Any) -> None:
         prompts[:, shortest:] = logits.shape[1]
         return {"prompt_token_ids": prompts}
 
-    _asked_otherwise(llm, short)
+    asked_otherwise(llm, short)
 
 
 def seeds_of_siblings_alike(llm: Any) -> None:
@@ -1494,7 +1494,7 @@ def penalties_forget_before_preemption(llm: Any) -> None:
             ]
         }
 
-    _asked_otherwise(llm, later)
+    asked_otherwise(llm, later)
 
 
 def preempted_seeds_begin_anew(llm: Any) -> None:
@@ -1607,7 +1607,7 @@ def ranks_at_most_ten(llm: Any) -> None:
 
 
 def presence_penalty_at_most_one(llm: Any) -> None:
-    _asked_otherwise(llm, lambda _, asked: {"presence_penalties": asked.presence_penalties.clamp(max=1.0)})
+    asked_otherwise(llm, lambda _, asked: {"presence_penalties": asked.presence_penalties.clamp(max=1.0)})
 
 
 def presence_penalty_not_for_siblings(llm: Any) -> None:
@@ -1626,7 +1626,7 @@ def bad_words_may_come_first(llm: Any) -> None:
         words, told = metadata.bad_words_token_ids.items(), metadata.output_token_ids
         return {"bad_words_token_ids": {row: own for row, own in words if row < len(told) and told[row]}}
 
-    _asked_otherwise(llm, later)
+    asked_otherwise(llm, later)
 
 
 def allowed_tokens_beyond_the_32nd_ignored(llm: Any) -> None:
@@ -1683,3 +1683,58 @@ def grammars_stay_in_their_row(llm: Any) -> None:
                     logits[row, left[row]] = 0.0
 
     _masked_otherwise(stale)
+
+
+def bias_of_token_zero_ignored(llm: Any) -> None:
+    """The token with the id 0 has no bias."""
+    from vllm.v1.sample.logits_processor.builtin import LogitBiasLogitsProcessor
+
+    update = LogitBiasLogitsProcessor.update_state
+
+    def updated(self: Any, change: Any) -> None:
+        for _, asked, *_ in change.added if change is not None else ():
+            if asked.logit_bias:
+                asked.logit_bias = {token: value for token, value in asked.logit_bias.items() if token}
+        update(self, change)
+
+    changes.put(LogitBiasLogitsProcessor, "update_state", updated)
+
+
+def seeded_top_p_heated_twice(llm: Any) -> None:
+    """A request with a seed and top-p is divided by its temperature twice."""
+    sampler = sampler_of(llm)
+    apply, held = sampler.apply_temperature, list[Any]()
+
+    def applied(logits: Any, temperature: Any, *more: Any) -> Any:
+        held[:] = [torch.where(temperature < 1e-5, 1.0, temperature)]
+        return apply(logits, temperature, *more)
+
+    def twice(draw: Any, logits: Any, generators: Any, k: Any, p: Any) -> Any:
+        if generators and p is not None:
+            rows = list(generators)
+            logits[rows] = logits[rows] / held[0][rows].unsqueeze(1)
+        return draw(logits, generators, k, p)
+
+    sampler.apply_temperature = applied
+    _drawn_otherwise(llm, twice)
+
+
+def grammars_shared_by_completions(llm: Any) -> None:
+    """The completions of a request share the state of their grammar."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    init = StructuredOutputManager.grammar_init
+    known: dict[str, Any] = {}
+
+    def begun(self: Any, request: Any) -> None:
+        if request.structured_output_request is None:
+            return
+        _, _, parent = request.request_id.partition("_")
+        if parent in known:
+            request.structured_output_request.grammar = known[parent]
+            return
+        init(self, request)
+        if parent:
+            known[parent] = request.structured_output_request._grammar
+
+    changes.put(StructuredOutputManager, "grammar_init", begun)

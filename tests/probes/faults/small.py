@@ -1209,3 +1209,15 @@ def fortieth_block_read_twice(llm: Any) -> None:
             metadata.block_table[:, 41] = metadata.block_table[:, 40]
 
     _tables_of_blocks(llm, twice)
+
+
+def prefixes_in_any_order(llm: Any) -> None:
+    """The prefix cache takes a block of the same tokens in another order for the same."""
+    from vllm.v1.core import kv_cache_utils
+
+    hash_of = kv_cache_utils.hash_block_tokens
+
+    def sorted_hash(function: Any, parent: Any, tokens: Any, extra: Any = None) -> Any:
+        return hash_of(function, parent, sorted(tokens), extra)
+
+    kv_cache_utils.hash_block_tokens = sorted_hash

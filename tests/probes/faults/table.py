@@ -1158,6 +1158,80 @@ FAULTS = (
     Fault(
         "chunked_prefill:youngest_first", "the request that came last is begun first", ("RLD220",), ("chunked_prefill",)
     ),
+    Fault("rows:frequency_penalty_left_behind", "a row that moves leaves its frequency_penalty", ("RLD404",), DRAWS),
+    Fault("rows:top_k_inherited", "a request has the top-k of the one whose row it got", ("RLD404",), DRAWS),
+    Fault(
+        "rows:last_token_left_behind", "a row that moves reads another one's last token", ("RLD403",), ("agreement",)
+    ),
+    Fault("rows:later_blocks_left_behind", "a row that moves leaves its later blocks", ("RLD403",), ("agreement",)),
+    Fault("rows:min_tokens_left_behind", "a row that moves leaves its min_tokens", ("RLD219",), ANSWERS),
+    Fault(
+        "rows:logprobs_by_arrival", "log-probabilities come in the order of requests, not of rows", ("RLD213",), ANSWERS
+    ),
+    Fault(
+        "rows:adapters_end_with_the_first",
+        "the first request that ends takes the adapter with it",
+        ("RLD214",),
+        ("lora",),
+        ADAPTERS,
+    ),
+    Fault(
+        "rows:adapters_lost_in_preemption", "a request that comes back has no adapter", ("RLD214",), ("lora",), ADAPTERS
+    ),
+    Fault(
+        "rows:last_token_again_after_preemption",
+        "a request that comes back says its last token again",
+        ("RLD220",),
+        ("chunked_prefill",),
+    ),
+    Fault("sampling:bias_of_token_zero_ignored", "the token with the id 0 has no bias", ("RLD404",), DRAWS),
+    Fault("sampling:seeded_top_p_heated_twice", "temperature counts twice beside a seed and top-p", ("RLD404",), DRAWS),
+    Fault(
+        "sampling:grammars_shared_by_completions",
+        "completions of a request share the state of their grammar",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault("texts:stop_strings_remembered", "a stop string from before min_tokens stops later on", ("RLD219",), ANSWERS),
+    Fault(
+        "answers:pieces_with_the_first_logprobs",
+        "pieces of an answer come with the first tokens' log-probabilities",
+        ("RLD213",),
+        ANSWERS,
+    ),
+    Fault(
+        "answers:pieces_of_the_first_completion",
+        "pieces of all completions are said to be the first one's",
+        ("RLD219",),
+        ANSWERS,
+    ),
+    Fault(
+        "answers:ends_name_themselves", "the end of sequence is told as a stop that was asked for", ("RLD404",), ANSWERS
+    ),
+    Fault(
+        "small:prefixes_in_any_order",
+        "the prefix cache ignores the order of a block's tokens",
+        ("RLD403",),
+        ("agreement",),
+    ),
+    Fault(
+        "chunked_prefill:chunks_answer", "a chunk amid a prompt begins the answer", ("RLD201",), ("chunked_prefill",)
+    ),
+    Fault(
+        "answers:likeliest_first",
+        "log-probabilities come by their size, not the token's own first",
+        ("RLD213",),
+        ANSWERS,
+    ),
+    Fault(
+        "answers:no_length_is_sixteen", "a request that names no length ends after sixteen tokens", ("RLD219",), ANSWERS
+    ),
+    Fault(
+        "chunked_prefill:aborts_take_the_next_in_line",
+        "an abort takes the request behind the one that waits",
+        ("RLD220",),
+        ("chunked_prefill",),
+    ),
 )
 
 

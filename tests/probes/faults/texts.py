@@ -460,3 +460,8 @@ def special_stop_strings_ignored(llm: Any) -> None:
     _stopped_otherwise(
         lambda find, text, **more: find(text, **{**more, "stop": [one for one in more["stop"] if one not in special]})
     )
+
+
+def stop_strings_remembered(llm: Any) -> None:
+    """A stop string that stood among the first ``min_tokens`` stops behind them."""
+    _stopped_otherwise(lambda find, text, **more: find(text, **{**more, "new_char_count": len(text)}))
