@@ -35,7 +35,7 @@ from ..observed.rollout import describe, records, scenario_runs
 from ..observed.waiting import LONGER, evidence, gravity, in_pace, watched
 
 if TYPE_CHECKING:
-    from rldoctor.api.hang import ProcessState, Seen
+    from rldoctor.api.hang import ProcessState, Seen, StalledRun
 
 check = Check("RLD609", "run-stalled", __doc__, kind=Kind.STALL)
 
@@ -108,7 +108,7 @@ def nothing_moves(case: Case) -> Iterator[Finding | Reach]:
     clients = [one for one in still if one.wait is not None and one.wait.kind in ("engine", "ray", "server")]
     working = [one for one in still if one not in clients and (one.wait is None or one.wait.kind != "work")]
     ring = run.calls_in_a_ring
-    text = f"nothing moved for {run.record.seconds:g} s: {_ring(ring) if ring else _chain(clients, working, still)}"
+    text = f"nothing moved for {run.record.seconds:g} s: {_ring(ring) if ring else _chain(run, clients, working)}"
     severity = gravity(run, text, busy=any(one.busy for one in working))
     if severity is None:
         yield Reach(in_pace(run))
@@ -136,8 +136,9 @@ _CALLS = Fix(
 )
 
 
-def _chain(clients: list[ProcessState], working: list[ProcessState], still: list[ProcessState]) -> str:
+def _chain(run: StalledRun, clients: list[ProcessState], working: list[ProcessState]) -> str:
     """Who waits for whom, as far as it shows."""
+    still = run.still
     engines = [one for one in still if one.kind in ("engine", "engine worker")]
     asks = next((one for one in clients if one.wait is not None and one.wait.kind == "engine"), None)
     if asks is not None and engines and all(one.wait is not None and one.wait.kind == "work" for one in engines):
@@ -145,7 +146,10 @@ def _chain(clients: list[ProcessState], working: list[ProcessState], still: list
     places: dict[str, list[ProcessState]] = {}
     for one in [*working, *clients] or still:
         places.setdefault(one.where, []).append(one)
-    reported = [f"{ranks_named(ones)}: {where}" for where, ones in places.items()]
+    reported = [
+        f"{ranks_named(ones)}: {where}" + "".join(f"; {link}" for link in run.chain(ones[0]))
+        for where, ones in places.items()
+    ]
     return "; ".join(reported[:_PLACES]) + (
         f" and {len(reported) - _PLACES} more places" if len(reported) > _PLACES else ""
     )

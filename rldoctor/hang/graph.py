@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rldoctor.hang.model import Collective, FlightRecord, Hang, Seen
+from rldoctor.hang.model import Collective, FlightRecord, Hang, Seen, Thread
 from rldoctor.hang.names import by_number
-from rldoctor.hang.process_state import ProcessState, telling
+from rldoctor.hang.process_state import ProcessState, spot, telling
+from rldoctor.logs.code_paths import is_users
 from rldoctor.records import dataclass
 
 # Of a chain of processes no more is shown.
@@ -59,20 +60,20 @@ _SERVE = ("engine", "engine worker", "server", "ray worker")
 def chain(hang: Hang, state: ProcessState) -> list[str]:
     """What a process waits for beyond its own stack, link by link, as far as this machine shows it."""
     by_pid = {(seen.host, seen.pid): seen for seen in hang.processes}
-    said: list[str] = []
-    at, visited = state, {state.seen.pid}
+    said = _beside(state)
+    link, visited = state, {state.seen.pid}
     while len(said) < _LONGEST:
-        blocked = at.thread.blocked if at.thread is not None else None
+        blocked = link.thread.blocked if link.thread is not None else None
         if blocked is None:
-            child = _child(hang, at, visited)
+            child = _child(hang, link, visited)
             if child is None:
                 break
             said.append(f"it started {child.label}, which {child.where}")
             visited.add(child.seen.pid)
-            at = child
+            link = child
             continue
         holder = min(blocked.holders, key=lambda one: one.pid in visited, default=None)
-        seen = by_pid.get((at.seen.host, holder.pid)) if holder is not None else None
+        seen = by_pid.get((link.seen.host, holder.pid)) if holder is not None else None
         then = _state(seen) if seen is not None else None
         who = then.label if then is not None else f"{holder.name} (pid {holder.pid})" if holder is not None else ""
         known = then is not None and then.place is not None
@@ -82,10 +83,26 @@ def chain(hang: Hang, state: ProcessState) -> list[str]:
         if then is None or then.seen.pid in visited or then.stopped:
             break
         visited.add(then.seen.pid)
-        at = then
+        link = then
     return said
 
 
+def _beside(state: ProcessState) -> list[str]:
+    """Other threads of a process that sleep at a lock in the user's own code, as the one that it is judged by does:
+    they may hold each other's. What sleeps for a time, or within a library, sleeps elsewhere."""
+    if state.thread is None or not _at_a_lock(state.thread):
+        return []
+    others = [one for one in state.seen.threads if one is not state.thread and _at_a_lock(one)]
+    return [f"its thread {one.name} sleeps at a lock, too, at {spot(one.frames[-1])}" for one in others[:_THREADS]]
+
+
+def _at_a_lock(thread: Thread) -> bool:
+    inside = thread.frames[-1] if thread.frames else None
+    return inside is not None and is_users(inside.file) and not thread.earlier and _FUTEX in (thread.wait or "")
+
+
+# The kernel's function in which a thread waits for a lock, and so many threads are told of.
+_FUTEX, _THREADS = "futex", 3
 _ON = {
     "pipe": "it reads a pipe that {who} writes to",
     "full pipe": "it writes to a full pipe, whose reader is {who}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rldoctor.hang.compare import missing_peers, still, stopped, together
+from rldoctor.hang.compare import calls_in_a_ring, missing_peers, still, stopped, together
 from rldoctor.hang.model import Hang
 from rldoctor.hang.process_state import ProcessState, process_states, telling
 from rldoctor.logs.reveals import framework_of
@@ -34,6 +34,8 @@ def _odd_one(hang: Hang) -> ProcessState | None:
     # What a rank started may be stopped, too, a worker of its data loader.
     candidates = [ProcessState(seen, telling(seen.threads)) for seen in stopped(hang)] + missing
     candidates += [one for peers in together(hang) for one in _fewest(peers)]
+    # A driver waits for the actors, as all that they hold up does.
+    candidates += calls_in_a_ring(hang)
     candidates += [one for one in still(hang) if one.wait is None and one.own is not None] + still(hang)
     return next(iter(candidates), None)
 

@@ -137,13 +137,18 @@ class ProcessState:
         if place is None:
             kernel = self.thread.wait if self.thread is not None else None
             return f"sleeps in the kernel's {kernel} (no stack)" if kernel else "shows no stack"
-        at = f"at {Path(place.file).name}:{place.line} in {bare(place)}"
+        at = f"at {spot(place)}"
         if self.stopped:
             return f"{self.stopped} {at}"
         doing = f"{self.wait.words} {at}" if self.wait is not None else f"is {at}"
         if self.thread is None or self.thread.main or not any(_is_over(one.frames) for one in self.seen.threads):
             return doing
         return f"has ended but for its thread {self.thread.name}, which {doing}"
+
+
+def spot(frame: Frame) -> str:
+    """``reward.py:5 in score``."""
+    return f"{Path(frame.file).name}:{frame.line} in {bare(frame)}"
 
 
 def process_states(hang: Hang) -> list[ProcessState]:

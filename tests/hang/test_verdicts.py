@@ -34,6 +34,7 @@ from tests.hang.records import (
     LLM,
     LOGGER,
     MAIN,
+    QUEUE,
     REWARD,
     SAVE,
     STANDS,
@@ -253,6 +254,26 @@ class TestRanks:
             "it reads a pipe that train.py (pid 200) writes to, which is at reward.py:5 in compute_score; it reads a "
             "pipe that rank 1 (pid 101) writes to, which is at reward.py:5 in compute_score"
         )
+
+    @pytest.mark.parametrize(
+        ("frames", "wait", "told"),
+        [
+            ((Frame("/srv/metrics.py", 7, "logger"),), "futex_do_wait", True),
+            # It sleeps for a time, or in a library.
+            ((Frame("/srv/metrics.py", 7, "logger"),), "hrtimer_nanosleep", False),
+            ((Frame("/srv/metrics.py", 7, "logger"), Frame(QUEUE, 171, "Queue.get")), "futex_do_wait", False),
+        ],
+        ids=["a lock", "a pause", "a queue"],
+    )
+    def test_threads_that_sleep_at_locks_are_told_together(
+        self, frames: tuple[Frame, ...], wait: str, told: bool
+    ) -> None:
+        late = rank(1, REWARD)
+        main = replace(late.threads[0], wait="futex_do_wait")
+        other = Thread(id=9, name="metrics-logger", frames=frames, state="S", wait=wait, cpu=0.0)
+        (finding,) = verdict(rank(0, ALL_REDUCE), replace(late, threads=(main, other)))["RLD321"]
+        said = "its thread metrics-logger sleeps at a lock, too, at metrics.py:7 in logger"
+        assert (said in finding.message) is told
 
     @pytest.mark.parametrize(("works", "stands"), [(False, True), (True, False)])
     def test_a_file_lock_is_followed_to_who_holds_it(self, works: bool, stands: bool) -> None:
@@ -484,6 +505,21 @@ class TestRay:
             "ray::Trainer.step (pid 7) waits for Ray at actors.py:12 in step; ray::Rollout.generate (pid 8) "
             "waits for Ray at actors.py:6 in generate"
         )
+
+    def test_of_actors_in_a_ring_one_is_the_incidents_and_not_the_driver(self) -> None:
+        pair = self.called(7, "Trainer.step", 12), self.called(8, "Rollout.generate", 6)
+        alive = tuple(RayActor(kind=kind, state="ALIVE", pid=pid) for pid, kind in ((7, "Trainer"), (8, "Rollout")))
+        driver = replace(self.called(3, "main", 40), role="ray driver", name="main.py")
+        record = hang(driver, *pair, ray=(self.cluster({"CPU": 8.0}, actors=alive),))
+        assert incident_of(record, findings("RLD609", record)).first_rank == "ray::Trainer.step (pid 7)"
+
+    def test_an_actor_that_waits_for_what_another_holds(self) -> None:
+        saves = seen(7, REWARD, role="ray worker", name="ray::Saver.save")
+        on = Blocked("flock", "lock", "/srv/ckpt.lock", (Holder(8, "ray::Saver"),))
+        saves = replace(saves, threads=(replace(saves.threads[0], blocked=on),))
+        holds = seen(8, (), role="ray worker", name="ray::Saver")
+        (finding,) = verdict(saves, holds)["RLD609"]
+        assert "it waits for the lock on /srv/ckpt.lock, held by ray::Saver (pid 8)" in finding.message
 
     def test_actors_that_may_wait_for_something_else(self) -> None:
         pair = self.called(7, "Trainer.step", 12), self.called(8, "Rollout.generate", 6)
