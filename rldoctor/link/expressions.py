@@ -95,6 +95,8 @@ class Expressions(ABC):
             return self._each(node, frame)
         if isinstance(node, ast.Attribute):
             return self._member(node, frame)
+        if isinstance(node, ast.Subscript):
+            return _item(self.value(node.value, frame), self.value(node.slice, frame))
         if isinstance(node, ast.Name):
             return frame.names[node.id] if node.id in frame.names else self._constant(frame.source, node.id)
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
@@ -377,6 +379,17 @@ def class_of(sources: Sources, module: str, name: str) -> tuple[Source | None, a
     named = declared.name if isinstance(declared, ast.ClassDef) else name  # it may be imported under another
     found = defined_as(source.tree.body if source is not None else (), named)
     return (source, found) if isinstance(found, ast.ClassDef) else (None, None)
+
+
+def _item(of: Value, at: Value) -> Value:
+    """One item of several by its place. Of options that take several numbers it may be a text, as the shell hands it
+    on: not known."""
+    if not isinstance(of, Known) or not isinstance(of.value, tuple) or not isinstance(at, Known):
+        return NOT_KNOWN
+    place = at.value
+    if type(place) is not int or not -len(of.value) <= place < len(of.value):
+        return NOT_KNOWN
+    return Known(of.value[place]) if not isinstance(of.value[place], str) else NOT_KNOWN
 
 
 def _computed(op: ast.operator, left: Value, right: Value) -> Value:

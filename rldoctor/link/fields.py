@@ -426,14 +426,16 @@ class Fields(Expressions):
 
     def _default(self, node: ast.expr | None, frame: Frame) -> Value:
         if isinstance(node, ast.Call):
-            found = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
-            positional = node.args[0] if node.args and last_name(node.func) == "Field" else None
-            stated = found if found is not None else positional
-            empty = any(k.arg == "default_factory" and last_name(k.value) == "list" for k in node.keywords)
-            known = stated is not None and not is_required(stated)
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            stated = given.get("default")
+            if stated is None and node.args and last_name(node.func) == "Field":
+                stated = node.args[0]
             if stated is not None:
-                return self.value(stated, frame) if known else NOT_KNOWN
-            return Known(()) if empty else NOT_KNOWN
+                return self.value(stated, frame) if not is_required(stated) else NOT_KNOWN
+            factory = given.get("default_factory")
+            if isinstance(factory, ast.Lambda):
+                return self.value(factory.body, frame)
+            return Known(()) if factory is not None and last_name(factory) == "list" else NOT_KNOWN
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             return self._default_of(node.value.id, node.attr, frame)
         plain = isinstance(node, ast.Constant | ast.UnaryOp | ast.List | ast.Tuple) and not is_required(node)

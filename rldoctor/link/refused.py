@@ -40,7 +40,7 @@ _PURE = frozenset(
         *("isinstance", "getattr", "hasattr", "len", "str", "print", "type", "repr", "id", "super", "pprint", "vars"),
         *("info", "warning", "warning_once", "debug", "error", "warn", "log_hyperparams"),
         *("open_dict", "to_container", "select", "is_missing", "to_yaml", "is_config", "resolve"),
-        *("get", "keys", "items", "values", "instantiate", "hierarchize"),
+        *("get", "keys", "items", "values", "instantiate", "hierarchize", "asdict"),
     ]
 )
 # What changes a list, a set or a dictionary in place.
@@ -115,8 +115,12 @@ def refusal_of_call(
     names: dict[str, Value] = {owner: Settings(owner), settings: NOT_KNOWN} if owner else {settings: Settings("")}
     if attribute and owner:
         follower.attributes[settings] = Settings("")
-    frame = Frame(source, "", name or "the program", names, 0)
-    return _raised(lambda: follower.follow(list(body), frame))
+    above = name.rpartition(".")[0]
+    if above:
+        names.setdefault("self", Settings("self"))
+    frame = Frame(source, above, name or "the program", names, 0)
+    raised = _raised(lambda: follower.follow(list(body), frame))
+    return _of_launch(raised) if raised is not None else None
 
 
 def refusal_of_object(
@@ -145,8 +149,12 @@ def refusal_of_object(
     follower.attributes = made.attributes
     frame = Frame(asking, "", name, {"self": Settings("self"), as_: Settings("")}, 0)
     raised = _raised(lambda: follower.follow(function.body, frame))
-    own = (one for one in raised.reads if not one.startswith("self.")) if raised is not None else ()
-    return replace(raised, reads=tuple(own)) if raised is not None else None
+    return _of_launch(raised) if raised is not None else None
+
+
+def _of_launch(raised: Refusal) -> Refusal:
+    """A refusal that names the launch's settings alone, and none of what an object keeps."""
+    return replace(raised, reads=tuple(one for one in raised.reads if one.partition(".")[0] != "self"))
 
 
 def _defined(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
@@ -298,12 +306,14 @@ class _Follower(Fields):
         found = self._method(name, after)
         if found is not None:
             source, owner, function = found
-            if depth > _DEEPEST or not all(map(validates, function.decorator_list)):
+            given = given or _Given([None])
+            static = [last_name(mark) for mark in function.decorator_list] == ["staticmethod"]
+            if depth > _DEEPEST or not (static or all(map(validates, function.decorator_list))):
                 if not _is_of_class(function, given):
                     self._forget()
                 return
             frame = Frame(source, owner, f"{owner}.{function.name}", {}, depth, certain=certain)
-            self._bind(function, frame, given or _Given([None]))
+            self._bind(function, frame, replace(given, positional=given.positional[1:]) if static else given)
             self._enter(function, frame)
         elif not self.whole or name != "__post_init__":
             self._forget()
@@ -362,6 +372,8 @@ class _Follower(Fields):
             own = isinstance(function.value, ast.Name) and self.value(function.value, frame) == Settings("")
             found = self._method(function.attr) if own and self.order else None
             given = self._given(call, frame, method=True) if found is not None else _Given([])
+            if not self.order and (beside := self._beside(function, frame)) is not None:
+                return self._result(beside, self._given(call, frame, method=True), frame)
         else:
             helper = self._function(call, frame)
             found = (helper[0], "", helper[1]) if helper is not None else None
@@ -389,6 +401,8 @@ class _Follower(Fields):
         if function is frame.functions.get(function.name):
             inner.names, inner.functions = dict(frame.names), frame.functions
         self._bind(function, inner, given)
+        if owner and not self.order:
+            inner.names["self"] = frame.names.get("self", NOT_KNOWN)
         before, left = dict(self.attributes), self._left
         self._left = min(left, _STATEMENTS_OF_RESULT)
         self._asking.append(function.name)
@@ -489,7 +503,7 @@ class _Follower(Fields):
             self._perhaps([node.body, node.orelse], frame)
             return
         before = frame.tests
-        frame.tests = (*before, node.test)
+        frame.tests = (*before, node.test if holds else ast.UnaryOp(ast.Not(), node.test))
         self.follow(node.body if holds else node.orelse, frame)
         frame.tests = before
 
@@ -515,11 +529,13 @@ class _Follower(Fields):
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 frame.names[part.id] = NOT_KNOWN
             if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                ended = (name for name in self.attributes if name.rpartition(".")[2] == part.attr)
-                self.attributes |= dict.fromkeys((part.attr, *ended), NOT_KNOWN)
+                ended = [name for name in self.attributes if name.endswith(f".{part.attr}")]
+                # What a field's object has of that name is not the object's own.
+                inner = bool(self.order) and own_name(part.value) in self.attributes
+                self.attributes |= dict.fromkeys(ended if inner else (part.attr, *ended), NOT_KNOWN)
             if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
                 self._changes(self.value(part.value, frame))
-                _lose_name(part.value, frame)
+                self._change_in_place(part.value, frame)
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, frame: Frame) -> None:
         self._effects(node.value, frame)
@@ -575,6 +591,19 @@ class _Follower(Fields):
                     found |= {one, *self._made_of.get(one, ())} if one in self.attributes else set()
         return frozenset(found)
 
+    def _change_in_place(self, node: ast.expr, frame: Frame) -> None:
+        """A collection with one more entry is not the one that was known, under whichever name."""
+        changed = self.value(node, frame)
+        if not isinstance(changed, Known):
+            return
+        setting = self._setting(node, frame)
+        if isinstance(node, ast.Name):
+            frame.names[node.id] = NOT_KNOWN
+            alike = [one for one in frame.origins.get(node.id, ()) if self.attributes.get(one) == changed]
+        else:
+            alike = [setting] if setting is not None else []
+        self.attributes |= dict.fromkeys(alike, NOT_KNOWN)
+
     def _changes(self, given: Value) -> None:
         if isinstance(given, Settings):
             self._forget(given.name)
@@ -588,12 +617,12 @@ class _Follower(Fields):
                 continue
             function = call.func
             if isinstance(function, ast.Attribute) and function.attr in _CHANGING:
-                _lose_name(function.value, frame)
+                self._change_in_place(function.value, frame)
             passed = [self.value(a, frame) for a in (*call.args, *(k.value for k in call.keywords))]
             whole = self.order and Settings("") in passed
             if isinstance(function, ast.Attribute) and self.order:
                 owner = function.value
-                if isinstance(owner, ast.Name) and owner.id == "self":
+                if self.value(owner, frame) == Settings(""):
                     self._followed(function.attr, frame, "", self._given(call, frame, method=True))
                     continue
                 if isinstance(owner, ast.Call) and last_name(owner.func) == "super":
@@ -603,7 +632,14 @@ class _Follower(Fields):
                 if whole and behind is not None:
                     self._followed(function.attr, frame, behind, self._given(call, frame))
                     continue
+            if not self.order and frame.depth <= _DEEPEST and (found := self._beside(function, frame)) is not None:
+                inner = self._inside(found, call, frame)
+                inner.certain = frame.certain
+                self._enter(found[2], inner)
+                continue
             made = self.value(function.value, frame) if isinstance(function, ast.Attribute) else None
+            if certain and frame.certain and isinstance(function, ast.Attribute) and made == Known(None):
+                self._refuse_none(function, frame)
             sure = certain and frame.certain and frame.depth <= _DEEPEST
             if sure and isinstance(made, Made) and self._ask(made, last_name(function), call, frame):
                 continue
@@ -648,6 +684,15 @@ class _Follower(Fields):
             elif isinstance(child, ast.expr):
                 yield from self._calls(child, frame, sure)
 
+    def _refuse_none(self, function: ast.Attribute, frame: Frame) -> None:
+        """Refuses a setting that is None where a method of its value is called."""
+        setting = self._setting(function.value, frame)
+        if setting is None or any(name.startswith(f"{setting}.") for name in self.attributes):
+            return
+        missing = ast.Compare(function.value, [ast.Is()], [ast.Constant(None)])
+        said = f"'NoneType' object has no attribute '{function.attr}'"
+        self._refuse("AttributeError", ast.Constant(said), function, frame, (*frame.tests, missing))
+
     def _pick(self, call: ast.Call, frame: Frame) -> None:
         """Refuses a text that is no member of the enumeration which it is looked up in."""
         members = self._members(call.func, frame)
@@ -666,18 +711,50 @@ class _Follower(Fields):
             said += f" and {len(members) - len(likely)} more" if len(members) > len(likely) else ""
             self._refuse("ValueError", ast.Constant(said), node, frame, (*frame.tests, node))
 
+    def _beside(self, function: ast.expr, frame: Frame) -> tuple[Source, str, ast.FunctionDef] | None:
+        """Where the method stands that code of a class calls of its own object, and itself."""
+        own = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and frame.owner
+        if not own or not isinstance(function, ast.Attribute) or own_name(function) is None:
+            return None
+        left, reached = [(frame.source.name, frame.owner)], set[tuple[str, str]]()
+        while left:
+            name = left.pop(0)
+            source, node = class_of(self.sources, *name)
+            if source is None or node is None or name in reached:
+                return None  # a class above that cannot be read may have it first
+            reached.add(name)
+            found = next(
+                (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == function.attr), None
+            )
+            if found is not None:
+                return (source, node.name, found) if not found.decorator_list else None
+            bases = [last_name(base) for base in node.bases]
+            left += [(source.name, base) for base in bases if base not in ("object", "ABC")]
+        return None
+
+    def _inside(self, found: tuple[Source, str, ast.FunctionDef], call: ast.Call, frame: Frame) -> Frame:
+        """The frame of such a method, with what it is given."""
+        source, owner, function = found
+        inner = Frame(source, owner, f"{owner}.{function.name}", {}, frame.depth + 1)
+        self._bind(function, inner, self._given(call, frame, method=True))
+        inner.names["self"] = frame.names.get("self", NOT_KNOWN)
+        return inner
+
     def _ask_class(self, call: ast.Call, frame: Frame) -> bool:
-        """Follows a method of another class that is called with settings in the class's own name."""
+        """Follows a method of another class that is called with settings in the class's own name, or in that of the
+        class which the code stands in (``cls``)."""
         function = call.func
         if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
             return False
-        source, node = class_of(self.sources, frame.source.name, function.value.id)
-        method = defined_as(node.body, function.attr) if node is not None and node.name == function.value.id else None
+        named = frame.owner if function.value.id == "cls" else function.value.id
+        source, node = class_of(self.sources, frame.source.name, named) if named else (None, None)
+        method = defined_as(node.body, function.attr) if node is not None and node.name == named else None
         marks = {last_name(mark) for mark in method.decorator_list} if isinstance(method, ast.FunctionDef) else set()
         given = self._given(call, frame)
         if source is None or node is None or not isinstance(method, ast.FunctionDef):
             return False
-        if not marks & {"classmethod", "staticmethod"} or Settings("") in [one[0] for one in given.positional if one]:
+        whole = Settings("") in [one[0] for one in (*given.positional, *given.named.values()) if one is not None]
+        if not marks & {"classmethod", "staticmethod"} or (whole and not self.order):
             return False
         of_class = [(NOT_KNOWN, frozenset[str]())] if "classmethod" in marks else []
         inner = Frame(source, node.name, f"{node.name}.{method.name}", {}, frame.depth + 1, certain=frame.certain)
@@ -764,12 +841,6 @@ class _Follower(Fields):
 def _moved(value: Value, start: str) -> Value:
     """A section by its name where all stand below another."""
     return Settings(start + value.name) if isinstance(value, Settings) else value
-
-
-def _lose_name(node: ast.expr, frame: Frame) -> None:
-    """What a name stands for is changed in place: a collection with one more entry is not the one that was known."""
-    if isinstance(node, ast.Name) and isinstance(frame.names.get(node.id), Known):
-        frame.names[node.id] = NOT_KNOWN
 
 
 def _names_of(target: ast.expr) -> list[str]:

@@ -26,6 +26,7 @@ from rldoctor.link.values import NOT_KNOWN, Known, Value
 from rldoctor.plan.handed import NOT_ASKED, handed, is_own_default
 from rldoctor.plan.model import Form, Given, RolloutPlan, Setting, Source
 from rldoctor.records import dataclass
+from rldoctor.tables.options.model import Option
 from rldoctor.tables.options.optionset import OptionSet
 
 _TARGET = "._target_"
@@ -177,10 +178,11 @@ def _functions_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
         if options is None:
             continue
         given, whole = _typed_by(options, plan.given), _known(plan, options)
-        for package, one in itertools.product(record.packages, asked):
+        come_to = [one for one in asked if _is_come_to(one, whole)]
+        for package, one in itertools.product(record.packages, come_to):
             seen = whole if one.settings and not one.before else given
             values = {name: value for name, value in seen.items() if not _may_be_another(one, name, value, given)}
-            yield _Asked(package.name, one.module, one.name, one.settings, values)
+            yield _Asked(package.name, _module(one, plan), one.name, one.settings, values)
 
 
 def _engine_asked(case: Case, plan: RolloutPlan) -> Iterator[_Asked]:
@@ -216,9 +218,25 @@ def _typed_by(options: OptionSet, given: Iterable[Given]) -> dict[str, Any]:
         if option is None:
             continue
         twofold = isinstance(one.value, str) and "str" in option.type and "bool" in option.type
-        value = typed(one.value, option.type) if one.unknown is None and not twofold else NOT_KNOWN
-        found[option.name] = value.value if isinstance(value, Known) else NOT_KNOWN
+        found[option.name] = _as_typed(one, option) if not twofold else NOT_KNOWN
     return {name: value for name, value in found.items() if value is not NOT_KNOWN}
+
+
+def _as_typed(one: Given, option: Option | None) -> Any:
+    """What is given, as the option's type reads it; several words where it has numbers by default are numbers."""
+    if one.unknown is not None:
+        return NOT_KNOWN
+    value = typed(one.value, option.type if option is not None else "str")
+    if not isinstance(value, Known):
+        return NOT_KNOWN
+    usual = option.default if option is not None else None
+    numbers = isinstance(usual, list) and bool(usual) and all(isinstance(part, int | float) for part in usual)
+    if not numbers or not isinstance(value.value, tuple):
+        return value.value
+    try:
+        return [float(part) for part in value.value]
+    except ValueError:
+        return NOT_KNOWN
 
 
 def _variables(case: Case, plan: RolloutPlan) -> Mapping[str, Value] | None:
@@ -261,7 +279,19 @@ def _looking(record: Framework, plan: RolloutPlan) -> list[Validation]:
         for one in record.validations
         if (not one.group or plan.group in (one.group, one.group.partition(":")[0]))
         and not any(fnmatchcase(plan.entry, pattern) for pattern in one.never_by)
+        and any(fnmatchcase(plan.entry, pattern) for pattern in one.by)
     ]
+
+
+def _module(one: Validation, plan: RolloutPlan) -> str:
+    """The module of a validation: it may be what the launch starts."""
+    entry = plan.entry.removeprefix("./").removesuffix(".py").replace("/", ".")
+    return one.module.format(entry=entry) if "{entry}" in one.module else one.module
+
+
+def _is_come_to(one: Validation, settings: Mapping[str, Any]) -> bool:
+    """Whether the framework comes to it, as far as settings decide that."""
+    return all(name in settings and settings[name] == value for name, value in one.needs.items())
 
 
 def argument_classes(plan: RolloutPlan) -> Iterator[tuple[str, str]]:
@@ -329,11 +359,12 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             if found is not None and not {one.key for one in plan.given}.isdisjoint(found.below(section).reads):
                 yield found.below(section)
     given = {option.name for one in plan.given if (option := options.get_option(one.key)) is not None}
-    for one in asked:
+    for one in (one for one in asked if _is_come_to(one, settings)):
         command = {one.command: plan.group.rpartition(":")[2]} if one.command else {}
         variables = _variables(case, plan)
         seen = {n: NOT_KNOWN if _may_be_another(one, n, value, given) else value for n, value in settings.items()}
-        yield refusal_of_call(sources, one.module, one.name, one.settings, {**seen, **command}, variables)
+        module = _module(one, plan)
+        yield refusal_of_call(sources, module, one.name, one.settings, {**seen, **command}, variables)
 
 
 def _may_be_another(one: Validation, name: str, value: Any, given: Container[str]) -> bool:
@@ -356,17 +387,26 @@ def composed(plan: RolloutPlan, options: OptionSet) -> dict[str, Any]:
             found[name] = option.default
     for one in plan.given:
         known = options.get_option(one.key)
-        value = typed(one.value, known.type if known is not None else "str") if one.unknown is None else NOT_KNOWN
-        if known is None and one.form is Form.OPTION and isinstance(one.value, str):
-            value = NOT_KNOWN  # the parser may make a number of it
-        found[known.name if known is not None else one.key] = value.value if isinstance(value, Known) else NOT_KNOWN
-    return {name: _referred(value, found) for name, value in found.items()}
+        parsed = known is None and one.form is Form.OPTION and isinstance(one.value, str)  # it may become a number
+        found[known.name if known is not None else one.key] = NOT_KNOWN if parsed else _as_typed(one, known)
+    return {name: _referred(name, found) for name in found}
 
 
-def _referred(value: Any, found: Mapping[str, Any], depth: int = 0) -> Any:
-    """A value, or that of the setting which it refers to as a whole; what is computed is not known."""
+# ``${data.seed}``, ``${.name}`` beside it, ``${..name}`` above it, each as OmegaConf selects it with a default, too.
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(?P<dots>\.*)(?P<name>\w[\w.]*)(?:,\s*(?P<default>\w+))?\}")
+
+
+def _referred(name: str, found: Mapping[str, Any], depth: int = 0) -> Any:
+    """The value of a setting, or that of the one which it refers to as a whole; what is computed is not known."""
+    value = found[name]
     if isinstance(value, str) and "${" in value:
-        name = value[2:-1]
-        whole = value.startswith("${") and value.endswith("}") and name in found and depth < 8
-        return _referred(found[name], found, depth + 1) if whole else NOT_KNOWN
+        reference = _REFERENCE.fullmatch(value)
+        if reference is None or depth > 8:
+            return NOT_KNOWN
+        dots, wanted, default = reference["dots"], reference["name"], reference["default"]
+        above = name.split(".")[: -len(dots)] if dots else []
+        wanted = ".".join((*above, wanted))
+        if wanted in found:
+            return _referred(wanted, found, depth + 1)
+        return None if default == "null" else NOT_KNOWN
     return value if value is None or isinstance(value, str | int | float | bool | list) else NOT_KNOWN

@@ -396,3 +396,84 @@ def test_a_class_that_is_given_as_json(site: Site, text: str, message: str | Non
     found = refusal(Sources(SearchPath([site(files)])), "vllm.arguments", "EngineArgs", {"transfer": text})
     assert (found.message if found is not None else None) == message
     assert found is None or found.reads == ("transfer",)
+
+
+WHOLE = """
+    from dataclasses import dataclass, field
+    from typing import List, Optional
+    class Factory:
+        @classmethod
+        def kind(cls, args):
+            return args.kind
+        @classmethod
+        def made(cls, args):
+            found = cls.kind(args)
+            args.prepare({})
+            return found
+    @dataclass
+    class Arguments:
+        kind: str = "grpo"
+        callbacks: List[str] = field(default_factory=list)
+        engine: dict = field(default_factory=dict)
+        size: int = 1
+        name: Optional[str] = None
+        bounds: List[float] = field(default_factory=lambda: [0.0, 1.0])
+        def __post_init__(self):
+            if "elastic" in set(self.callbacks or []):
+                unknown(self)
+            self.made = Factory.made(self)
+            self.engine.size = self.size
+            self.exclusive(self.size, self.name)
+            if self.bounds[0] >= self.bounds[1]:
+                raise ValueError("no bounds")
+            if self.kind == "gkd":
+                self.name.split(",")
+            if self.kind != "grpo":
+                return
+            if self.size > 1:
+                raise ValueError("one only")
+        def prepare(self, more):
+            if self.kind == "ppo":
+                self.kind = "other"
+        @staticmethod
+        def exclusive(one, other):
+            if one > 8 and other is not None:
+                raise ValueError("not both")
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 2}, "one only"),
+        ({"size": 1}, None),
+        ({"size": 9, "name": "a"}, "not both"),
+        ({"kind": "gkd"}, "'NoneType' object has no attribute 'split'"),
+        ({"kind": "gkd", "name": "a,b"}, None),
+        ({"bounds": [1.0, 0.0]}, "no bounds"),
+        ({"bounds": [0.0, 1.0]}, None),
+        ({"bounds": ["1", "0"]}, None),  # texts that a parser makes numbers of
+    ],
+)
+def test_what_passes_the_object_around_and_leaves_it_as_it_is(
+    site: Site, given: dict[str, Any], message: str | None
+) -> None:
+    sources = Sources(SearchPath([site({"own/args.py": WHOLE})]))
+    found = refusal(sources, "own.args", "Arguments", given)
+    assert (found.message if found is not None else None) == message
+
+
+def test_a_list_of_the_object_that_is_changed_in_place_is_not_known(site: Site) -> None:
+    text = """
+        from dataclasses import dataclass, field
+        @dataclass
+        class Arguments:
+            names: list = field(default_factory=list)
+            def __post_init__(self):
+                {}
+                if not self.names:
+                    raise ValueError("no names")
+    """
+    sources = {what: {"own/args.py": text.format(what)} for what in ("self.names.append('a')", "alike = self.names")}
+    found = [refusal(Sources(SearchPath([site(files)])), "own.args", "Arguments", {}) for files in sources.values()]
+    assert [one is not None for one in found] == [False, True]

@@ -466,3 +466,44 @@ def test_an_option_of_unknown_type_may_be_a_number(tmp_path: Path, rows: int, me
     record = next(record for record in frameworks() if record.name == "slime")
     found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
     assert (found and found["message"]) == message
+
+
+RUNS = """\
+import ray
+from verl.trainer.ppo.utils import need_critic
+def run_ppo(config):
+    ray.init()
+def main(config):
+    run_ppo(config)
+class TaskRunner:
+    def pools(self, config):
+        if config.algorithm.adv_estimator == "gae":
+            assert config.critic.ppo_micro_batch_size_per_gpu is not None, "no micro batch of the critic"
+    def run(self, config):
+        self.config = config
+        self.pools(config)
+        assert self.config.trainer.nnodes > 0, "no nodes"
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("algorithm.adv_estimator=gae", "no micro batch of the critic"),
+        ("algorithm.adv_estimator=gae critic.ppo_micro_batch_size_per_gpu=4", None),
+        ("algorithm.adv_estimator=grpo", None),
+        ("algorithm.adv_estimator=grpo trainer.nnodes=0", "no nodes"),
+    ],
+)
+def test_the_program_that_is_started_is_asked(tmp_path: Path, given: str, message: str | None) -> None:
+    program = tmp_path / "verl" / "trainer" / "main_ppo.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(RUNS)
+    config = "critic: {ppo_micro_batch_size_per_gpu: null}\ntrainer: {nnodes: 1}\nalgorithm: {adv_estimator: gae}\n"
+    (program.parent / "config").mkdir()
+    (program.parent / "config" / "ppo_trainer.yaml").write_text(config)
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm {given}\n")
+    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
+    (plan,) = plans(tmp_path / "run.sh", case)
+    found = refused_in_checkout(replace(case, plan=plan))
+    assert (found["refusal"]["message"] if found is not None else None) == message

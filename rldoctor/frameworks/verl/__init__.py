@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Layer, Package, Settings, Sync, Validation, Words
 
+# The trainers of 0.9 are chosen by mode; before, and without ``use_v1``, there is the one of ray_trainer.py.
+_V1 = {"trainer.use_v1": True}
+_ROLLOUTERS = ("recipe", "verl.experimental")
 # Mains that sample, and make no actor that trains; the fully asynchronous one looks by itself, and takes no batches.
 _OTHER_MAINS = ("*verl*main_generation*", "*fully_async*")
 
@@ -38,6 +41,40 @@ FRAMEWORK = Framework(
             name="RayPPOTrainer._validate_config",
             settings="self.config",
             never_by=_OTHER_MAINS,
+        ),
+        # What the program that is started looks at: with what it works out of the configuration, such as whether there
+        # is a critic.
+        *(
+            Validation(module="{entry}", name=name, settings="config", by=("verl.*", "recipe.*"))
+            for name in ("main", "TaskRunner.run", "OneStepTaskRunner.run", "FullyAsyncTaskRunner.run")
+        ),
+        *(
+            Validation(
+                module="verl.trainer.ppo.v1.trainer_base", name=f"PPOTrainer.{name}", settings="self.config", needs=_V1
+            )
+            for name in ("_init_resource_pool_mgr", "_resolve_filter_groups_metric", "_load_checkpoint")
+        ),
+        Validation(
+            module="verl.trainer.ppo.v1.trainer_separate_async",
+            name="PPOTrainerSeparateAsync.__init__",
+            settings="config",
+            needs={**_V1, "trainer.v1.trainer_mode": "separate_async"},
+        ),
+        Validation(
+            module="verl.trainer.ppo.ray_trainer",
+            name="RayPPOTrainer._load_checkpoint",
+            settings="self.config",
+            never_by=_OTHER_MAINS,
+        ),
+        *(
+            Validation(
+                module=f"{place}.fully_async_policy.fully_async_rollouter",
+                name=f"FullyAsyncRollouter.{name}",
+                settings=settings,
+                by=("*fully_async_main*",),
+            )
+            for place in _ROLLOUTERS
+            for name, settings in (("__init__", "config"), ("_validate_config", "self.config"))
         ),
     ),
     imports={
