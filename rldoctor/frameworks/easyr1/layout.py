@@ -22,6 +22,18 @@ EASYR1 = Layout(
         "worker.actor.optim.strategy": Listing(
             compared=("verl/workers/fsdp_workers.py:optim_config.strategy",), closed=True
         ),
+        **dict.fromkeys(
+            (
+                *(f"worker.{role}.fsdp.torch_dtype" for role in ("actor", "critic", "ref")),
+                *(
+                    f"worker.{r}.fsdp.mp_{w}_dtype"
+                    for r in ("actor", "critic", "ref")
+                    for w in ("param", "reduce", "buffer")
+                ),
+                "worker.rollout.dtype",
+            ),
+            Listing(compared=("verl/utils/torch_dtypes.py:precision",), closed=True),
+        ),
         "worker.reward.reward_type": Listing(
             compared=("verl/trainer/main.py:config.worker.reward.reward_type",), closed=True
         ),

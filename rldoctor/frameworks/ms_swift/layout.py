@@ -38,6 +38,9 @@ MS_SWIFT = Layout(
     },
     names={
         "reward_funcs": Listing(places=("swift/plugin/orm.py:orms", "swift/rewards/orm.py:orms"), closed=True),
+        "multi_turn_scheduler": Listing(
+            places=("swift/plugin/multi_turn.py:multi_turns", "swift/rollout/multi_turn.py:multi_turns"), closed=True
+        ),
         "rlhf:deepspeed": Listing(
             places=(
                 f"{_OF_3}/train_args.py:TrainArguments._init_deepspeed.deepspeed_mapping",

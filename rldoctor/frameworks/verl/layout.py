@@ -55,7 +55,9 @@ VERL = Layout(
             ("reward_model.reward_manager", "reward.reward_manager.name"),
             Listing(registered=("verl/workers/reward_manager:register", "verl/experimental/reward_loop:register")),
         ),
-        "actor_rollout_ref.actor.policy_loss.loss_mode": Listing(registered=("verl/trainer/ppo:register_policy_loss",)),
+        "actor_rollout_ref.actor.policy_loss.loss_mode": Listing(
+            registered=("verl/trainer/ppo:register_policy_loss",), besides=("vanilla",), closed=True
+        ),
         "algorithm.adv_estimator": Listing(
             places=(f"{_CORE}:AdvantageEstimator", "verl/trainer/ppo/ray_trainer.py:AdvantageEstimator"),
             registered=("verl/trainer/ppo:register_adv_est",),
@@ -65,7 +67,12 @@ VERL = Layout(
         "actor_rollout_ref.actor.loss_agg_mode": Listing(compared=(f"{_CORE}:loss_agg_mode",), closed=True),
         # ``k3+`` is made of ``k3``.
         **dict.fromkeys(
-            ("actor_rollout_ref.actor.kl_loss_type", "algorithm.kl_penalty"), Listing(compared=(f"{_CORE}:kl_penalty",))
+            ("actor_rollout_ref.actor.kl_loss_type", "algorithm.kl_penalty"),
+            Listing(
+                compared=(f"{_CORE}:kl_penalty",),
+                besides=("kl+", "k1+", "abs+", "mse+", "k2+", "low_var_kl+", "k3+", "full+"),
+                closed=True,
+            ),
         ),
         "actor_rollout_ref.actor.strategy": Listing(
             compared=(

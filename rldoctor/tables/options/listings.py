@@ -91,4 +91,5 @@ def _compared(module: ast.Module, subject: str) -> Iterator[str]:
     for node in ast.walk(module):
         equal = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.In | ast.NotIn)
         if equal and isinstance(node, ast.Compare) and ast.unparse(node.left) == subject:
-            yield from _of(node.comparators[0])
+            listed = node.comparators[0]
+            yield from _texts(module, [listed.id]) if isinstance(listed, ast.Name) else _of(listed)
