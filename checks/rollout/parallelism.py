@@ -3,8 +3,8 @@
 What it looks for
     The engine's tensor parallel size against the model's attention heads, key-value heads and feed-forward width, the
     trainer's tensor and sequence parallel sizes against the heads, Megatron's tensor ranks against the key-value heads
-    and its stages against the layers, and all against the devices that are there for them. In a log: the same refusals
-    of engine and trainers.
+    and its stages against the layers, and all against the devices that are there for them; so Megatron's expert
+    parallel ranks and FSDP's shard groups. In a log: the same refusals of engine and trainers.
 
 Why it hurts
     vLLM refuses to start: ``Total number of attention heads (12) must be divisible by tensor parallel size (8)``.
@@ -53,6 +53,8 @@ DEVICES = "placement.engine_gpus"
 TRAINERS = "placement.trainer_gpus"
 MODEL_PARALLEL = ("parallel.tensor", "parallel.pipeline", "parallel.context")
 SEQUENCE = ("parallel.sequence",)
+STAGES, INNER = "parallel.pipeline", "parallel.expert_tensor"
+MORE = "each device holds more"
 
 
 @check.declared(needs=[f"plan.{TENSOR}", "model.config"])
@@ -217,6 +219,75 @@ def trainer_and_devices(case: Case) -> Iterator[Finding | Reach]:
     )
 
 
+# Frameworks that hand the sizes to Megatron as they are.
+OF_MEGATRON = ("verl", "ms-swift")
+
+
+@check.declared(needs=["plan", f"plan.{TRAINERS}"])
+def experts_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """The ranks that share Megatron's experts must fit into the devices a whole number of times: as many tensor ranks
+    as the rest of the model has, unless the launch says how many (parallel_state.py, ``initialize_model_parallel``)."""
+    plan = plan_of(case)
+    devices, experts = plan.value(TRAINERS), plan.value("parallel.expert")
+    if plan.framework not in OF_MEGATRON or plan.value("trainer.strategy") != "megatron" or (experts or 1) < 2:
+        raise NotApplicable("Megatron is not said to spread experts over ranks")
+    inner, stages = plan.get("parallel.expert_tensor"), plan.value(STAGES)
+    tensor = plan.value("parallel.tensor") if inner is not None and inner.value is None else plan.value(INNER)
+    if not devices or not tensor or not stages or (inner is not None and inner.unknown):
+        raise NotChecked("how many ranks share the experts cannot be read from the launch")
+    if devices % prod(plan.value(option) or 1 for option in MODEL_PARALLEL):
+        raise NotApplicable("the devices cannot be divided without the experts either")
+    group = experts * tensor * stages
+    named = f"{experts} expert x {tensor} tensor x {stages} pipeline"
+    if devices % group == 0:
+        yield Reach(f"{devices} devices of the trainer in groups of {group} ({named})")
+        return
+    fitting = [size for size in range(1, experts) if devices % (size * tensor * stages) == 0]
+    yield check.finding(
+        f"the trainer's {devices} devices cannot be divided into groups of {group} that share the experts ({named} "
+        "parallel ranks): Megatron refuses (`is not divisible by expert_tensor_model_pipeline_parallel size`)",
+        evidence=cite(plan, "parallel.expert", INNER, "parallel.tensor", STAGES, TRAINERS, "placement.gpus_per_node"),
+        fixes=(
+            *(
+                Fix.unsafe(f"spread the experts over {n} ranks", {"parallel.expert": n}, side_effects=MORE)
+                for n in fitting[-1:]
+            ),
+            *(
+                (Fix.unsafe("or give each expert to one rank", {INNER: 1}),)
+                if tensor > 1 and devices % (experts * stages) == 0
+                else ()
+            ),
+        ),
+    )
+
+
+@check.declared(needs=["plan.parallel.fsdp", f"plan.{TRAINERS}"])
+def shards_and_devices(case: Case) -> Iterator[Finding | Reach]:
+    """FSDP's shard groups are a mesh of the devices, whole or divided."""
+    plan = plan_of(case)
+    size, devices = plan.value("parallel.fsdp"), plan.value(TRAINERS)
+    if plan.framework not in ("verl", "EasyR1") or plan.usual("trainer.strategy", "fsdp") not in ("fsdp", "fsdp2"):
+        raise NotApplicable("the shard groups are not known to be a mesh of the devices")
+    if not devices or size is None:
+        raise NotChecked("the devices of the trainer cannot be read from the launch")
+    if size <= 0 or size >= devices or devices % size == 0:
+        yield Reach(f"{devices} devices of the trainer in shard groups of {size}")
+        return
+    fitting = [one for one in range(1, size) if devices % one == 0]
+    yield check.finding(
+        f"the trainer's {devices} devices cannot be divided into FSDP groups of {size}: torch refuses a mesh of other "
+        "ranks than there are",
+        evidence=cite(plan, "parallel.fsdp", TRAINERS, "placement.gpus_per_node", "placement.nodes"),
+        fixes=(
+            *(
+                Fix.unsafe(f"shard over {one} devices", {"parallel.fsdp": one}, side_effects=MORE)
+                for one in fitting[-1:]
+            ),
+            Fix.safe("or over all of them", {"parallel.fsdp": -1}),
+        ),
+    )
+
+
 def _fewer_that_share(plan: RolloutPlan, option: str, heads: int = 0) -> Iterator[Fix]:
     """The largest smaller number of the trainer's ranks under one option that divides the heads and the devices."""
     ranks, devices = plan.value(option), plan.value(TRAINERS) or 0
@@ -235,6 +306,8 @@ def _sharing(plan: RolloutPlan) -> tuple[str, ...]:
     if plan.framework in ("verl", "SkyRL", "ROLL", "slime"):
         strategy = plan.value("trainer.strategy")
         return MODEL_PARALLEL if strategy == "megatron" else SEQUENCE if strategy in ("fsdp", "fsdp2") else ()
+    if plan.framework == "ms-swift":
+        return MODEL_PARALLEL if plan.value("trainer.strategy") == "megatron" else ()
     return {"NeMo-RL": MODEL_PARALLEL, "EasyR1": SEQUENCE, "OpenRLHF": ("parallel.sequence", "parallel.tensor")}.get(
         plan.framework, ()
     )

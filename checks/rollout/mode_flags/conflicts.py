@@ -117,15 +117,27 @@ def _no_step(path: Any) -> bool:
     return isinstance(path, str) and "$" not in path and "global_step_" not in path
 
 
-def _differs(role: str) -> Callable[[RolloutPlan], bool]:
-    """Whether the actor and this role share devices and have different numbers of them."""
+def _differs(role: str, other: str = "actor") -> Callable[[RolloutPlan], bool]:
+    """Whether two roles share devices and have different numbers of them."""
 
     def holds(plan: RolloutPlan) -> bool:
         sizes, shared = plan.value("placement.roles", {}), plan.value("placement.colocated_roles", [])
-        both = [sizes.get(one) for one in ("actor", role) if one in shared]
+        both = [sizes.get(one) for one in (other, role) if one in shared]
         return len(both) == 2 and None not in both and both[0] != both[1]
 
     return holds
+
+
+def _critic_beside_its_reward(plan: RolloutPlan) -> bool:
+    return _given(plan, "colocate_critic_reward") is True and _differs("reward", "critic")(plan)
+
+
+def _bounds_nothing(value: Any) -> bool:
+    """Whether it is a number of at most 1, as a file or a command line has it."""
+    try:
+        return value is not None and float(value) <= 1
+    except (TypeError, ValueError):
+        return False
 
 
 def _small_batches(option: str, name: str) -> tuple[Fix, ...]:
@@ -281,6 +293,30 @@ def _padded_to_another(plan: RolloutPlan) -> bool:
     return packed and isinstance(padded, int) and bool(padded) and factor is not None and padded % factor > 0
 
 
+_BUFFERS = ("overlong_buffer_cfg", "overlong_buffer")  # a reward manager's arguments, and the recipe's own section
+
+
+def _buffer_beyond_the_response(plan: RolloutPlan) -> bool:
+    """DAPO's penalty begins before the longest response: a buffer of more tokens than that has nowhere to begin."""
+    for section in _BUFFERS:
+        size, longest = _given(plan, f"{section}.len"), _given(plan, "max_resp_len")
+        longest = plan.value("lengths.response") if longest is None else longest
+        known = isinstance(size, int | float) and isinstance(longest, int | float)
+        if known and _given(plan, f"{section}.enable") is True and longest < size:
+            return True
+    return False
+
+
+def _weights_of_other_rewards(plan: RolloutPlan) -> bool:
+    """Weights that are fewer or more than the rewards: functions, models, and a gym's own."""
+    weights, rewards, models = (_given(plan, name) for name in ("reward_weights", "reward_funcs", "reward_model"))
+    # What it is started with by hand may add to it.
+    if not _whole(plan) or _UNKNOWN in (weights, rewards, models) or weights is None or plan.unknown:
+        return False
+    counts = [len(one) if isinstance(one, list) else one is not None for one in (weights, rewards, models)]
+    return counts[0] != counts[1] + counts[2] and _given(plan, "use_gym_env") in (None, False)
+
+
 def _cores_of_a_cluster_that_runs(plan: RolloutPlan) -> bool:
     """Cores for ``ray.init``, in a launch that starts Ray before, or names one that runs: a job's driver does."""
     joined = [setting for name in ("ray.address", "env.RAY_ADDRESS") if (setting := plan.get(name)) is not None]
@@ -289,6 +325,39 @@ def _cores_of_a_cluster_that_runs(plan: RolloutPlan) -> bool:
 
 
 WRITTEN = (
+    # workers/reward_manager/dapo.py, experimental/reward_loop/reward_manager/dapo.py
+    Conflict(
+        ("verl",),
+        "verl",
+        ">=0.5",
+        _buffer_beyond_the_response,
+        "the overlong buffer is longer than the longest response: verl asserts that it is not (`max_resp_len must be "
+        "larger than overlong_buffer.len`)",
+        (
+            *(
+                f"{place}{section}.len"
+                for place in ("reward_model.reward_kwargs.", "reward_model.", "reward.reward_kwargs.")
+                for section in _BUFFERS
+            ),
+            "lengths.response",
+        ),
+        (Fix(title="make overlong_buffer_cfg.len a part of data.max_response_length, such as a quarter of it"),),
+    ),
+    # trainers/rlhf_trainer/grpo_trainer.py, rlhf_trainers/grpo_trainer.py
+    Conflict(
+        ("ms-swift",),
+        "ms-swift",
+        ">=3.2",
+        _weights_of_other_rewards,
+        "reward_weights are not as many as the rewards: ms-swift refuses (`Number of reward weights must match number "
+        "of reward functions`)",
+        ("reward_weights", "reward_funcs", "reward_model"),
+        (
+            Fix(
+                title="give one weight for each function of --reward_funcs, and one for each --reward_model behind them"
+            ),
+        ),
+    ),
     # ray/_private/worker.py, init
     Conflict(
         ("verl",),
@@ -553,8 +622,36 @@ WRITTEN = (
         _differs("reference"),
         "the actor and the reference model are colocated and have different numbers of devices: OpenRLHF asserts that "
         "nodes and devices per node are the same",
-        ("placement.roles", "placement.gpus_per_node", "placement.nodes"),
+        (
+            *("ref_num_gpus_per_node", "ref.num_gpus_per_node", "placement.roles", "placement.gpus_per_node"),
+            "placement.nodes",
+        ),
         (Fix(title="give ref_num_nodes and ref_num_gpus_per_node the actor's numbers"),),
+    ),
+    # cli/train_ppo_ray.py, train
+    Conflict(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.5",
+        _critic_beside_its_reward,
+        "the critic and the reward model are colocated (colocate_critic_reward) and have different numbers of devices: "
+        "OpenRLHF asserts that nodes and devices per node are the same",
+        (
+            *("critic_num_gpus_per_node", "reward_num_gpus_per_node", "critic.num_gpus_per_node"),
+            *("reward.num_gpus_per_node", "placement.roles"),
+        ),
+        (Fix(title="give reward_num_nodes and reward_num_gpus_per_node the critic's numbers"),),
+    ),
+    # models/loss.py, PolicyLoss
+    Conflict(
+        ("OpenRLHF",),
+        "openrlhf",
+        ">=0.8.9",
+        lambda plan: _bounds_nothing(_given(plan, "dual_clip")),
+        "dual_clip bounds the loss where the advantage is negative, and has to be above 1: OpenRLHF asserts that it is "
+        "(`dual_clip must be > 1.0`)",
+        ("dual_clip", "actor.dual_clip"),
+        (Fix(title="take about 3, or leave dual_clip out"),),
     ),
     *(
         conflict

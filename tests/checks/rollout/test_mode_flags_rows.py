@@ -344,6 +344,41 @@ LAUNCHES = [
         "--ref_num_gpus_per_node 4",
         ("ref_num_gpus_per_node 4", "ref_num_gpus_per_node 8"),
     ),
+    Launch(
+        "the critic and the reward model are colocated",
+        "openrlhf",
+        "0.9.9",
+        OPENRLHF + "--reward_pretrain org/reward --colocate_critic_reward --critic_num_nodes 1 "
+        "--critic_num_gpus_per_node 2 --reward_num_nodes 1 --reward_num_gpus_per_node 4",
+        ("reward_num_gpus_per_node 4", "reward_num_gpus_per_node 2"),
+    ),
+    Launch(
+        "dual_clip bounds the loss",
+        "openrlhf",
+        "0.9.9",
+        OPENRLHF + "--reward_pretrain org/reward --dual_clip 0.5",
+        ("--dual_clip 0.5", "--dual_clip 3.0"),
+    ),
+    Launch(
+        "reward_weights are not as many as the rewards",
+        "ms-swift",
+        "4.5.2",
+        SWIFT + " --vllm_mode colocate --reward_funcs accuracy format --reward_model org/judge --reward_weights 1 0.1",
+        ("--reward_weights 1 0.1", "--reward_weights 1 0.1 0.5"),
+    ),
+    *(
+        Launch(
+            "the overlong buffer is longer than the longest response",
+            "verl",
+            version,
+            VERL + f"{BATCHES} data.max_response_length=2048 {section}.enable=True {section}.len=4096",
+            (".len=4096", ".len=512"),
+        )
+        for version, section in (
+            ("0.6.1", "+reward_model.reward_kwargs.overlong_buffer_cfg"),
+            ("0.9.0", "+reward.reward_kwargs.overlong_buffer_cfg"),
+        )
+    ),
     *(
         launch
         for package, version in (("skyrl-train", "0.4.0"), ("skyrl", "0.2.0"))

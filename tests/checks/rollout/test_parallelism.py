@@ -173,3 +173,34 @@ def test_ranks_that_the_hybrid_engine_forms_no_group_of() -> None:
     engine = "deepspeed/runtime/hybrid_engine.py _generate"
     assert "inference_tp_size" in found(check, traceback(error.format("mp_group"), engine))[0].message
     assert found(check, traceback(error.format("mp_size"), engine)) == []
+
+
+MEGATRON = {"framework": "verl", "trainer__strategy": "megatron", "placement__trainer_gpus": 8}
+
+
+# megatron-core 0.13.1, parallel_state.py: experts have the tensor ranks of the rest where nothing else is said
+def test_ranks_that_share_megatrons_experts() -> None:
+    spread = {**MEGATRON, "parallel__tensor": 4, "parallel__pipeline": 2, "parallel__expert": 2}
+    (finding,) = judged(check, **spread, parallel__expert_tensor=None).findings
+    assert "groups of 16 that share the experts (2 expert x 4 tensor x 2 pipeline parallel ranks)" in finding.message
+    assert judged(check, **spread, parallel__expert_tensor=1).findings == ()
+    assert judged(check, **{**spread, "framework": "slime"}, parallel__expert_tensor=None).findings == ()
+    # What does not divide without the experts is said once.
+    odd = {**spread, "parallel__pipeline": 3}
+    (finding,) = judged(check, **odd, parallel__expert_tensor=1).findings
+    assert "share the experts" not in finding.message
+
+
+@pytest.mark.parametrize(("size", "refused"), [(3, True), (4, False), (-1, False), (16, False)])
+def test_shard_groups_are_a_mesh_of_the_devices(size: int, refused: bool) -> None:
+    result = judged(check, framework="verl", placement__trainer_gpus=8, parallel__fsdp=size)
+    assert [("FSDP groups of 3" in one.message) for one in result.findings] == [True] * refused
+    if refused:
+        assert edits(result) == [{"parallel.fsdp": 2}, {"parallel.fsdp": -1}]
+
+
+def test_megatrons_ranks_of_ms_swift() -> None:
+    ranks = {"placement__trainer_gpus": 8, "parallel__tensor": 2, "parallel__pipeline": 3, "parallel__context": 1}
+    result = judged(check, framework="ms-swift", trainer__strategy="megatron", **ranks)
+    assert "8 devices cannot be divided into groups of 6" in result.findings[0].message
+    assert judged(check, framework="ms-swift", trainer__strategy="deepspeed", **ranks).findings == ()
