@@ -14,7 +14,8 @@ from rldoctor.formats.native import Native
 from rldoctor.formats.shell.arguments import Arguments
 from rldoctor.formats.values import Unresolved
 from rldoctor.frameworks.launch import Launch
-from rldoctor.plan.model import Form, Note
+from rldoctor.frameworks.slips import slip
+from rldoctor.plan.model import Form, Note, RefusedValue
 from rldoctor.records import dataclass
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool])
     of the former where no file is at hand. ``ships`` says whether the framework itself has a file of that name, whose
     values are its defaults; any other file that is not found leaves a gap, which the launch notes."""
     search = _Search.of(launch, arguments, ships)
+    launch.refused += filter(None, (_misnamed(launch, arguments, search, key) for key in (*_FOLDERS, *_NAMES)))
     if launch.python is not None and launch.python.source.file == launch.file:
         launch.miss("who starts the script may override its configuration on the command line")
     values = [native for native in arguments.natives if native.form is Form.OVERRIDE]
@@ -48,6 +50,34 @@ def composed(launch: Launch, arguments: Arguments, ships: Callable[[str], bool])
     kept = {id(override) for override in done.overrides}
     listed = [native for part in done.parts for native in _natives(part)]
     return [*listed, *(native for native in values if read[id(native)] is None or id(read[id(native)]) in kept)]
+
+
+# Options of Hydra that name a folder of configurations, and one of these.
+_FOLDERS, _NAMES = ("config_path", "cp", "config_dir", "cd"), ("config_name", "cn")
+
+
+def _misnamed(launch: Launch, arguments: Arguments, search: _Search, key: str) -> RefusedValue | None:
+    """A folder of configurations, or one of these, that is not there, where one with nearly its name is."""
+    native, text = arguments.find(key), _text(arguments, key)
+    if native is None or not text:
+        return None
+    places = [_relative(text)] if key in _FOLDERS else [f"{folder}/{text}.yaml" for folder in search.folders if folder]
+    there = launch.files.has_folder if key in _FOLDERS else launch.files.find
+    if any("/" not in place or there(place) for place in places):
+        return None
+    for place in places:
+        wanted = PurePosixPath(place)
+        names = [name for name in launch.files.near(place) if PurePosixPath(name).suffix == wanted.suffix]
+        there_are = [PurePosixPath(name).stem for name in names]
+        one_or_more = (name for name in there_are if wanted.stem in (f"{name}s", name.removesuffix("s")))
+        meant = slip(wanted.stem, there_are) or next(one_or_more, None)
+        if meant is not None:
+            found = str(wanted.with_name(f"{meant}{wanted.suffix}"))
+            kind = "folder" if key in _FOLDERS else "configuration"
+            return native.as_refused(
+                owner="Hydra", value=text, takes=found, why=f"there is no such {kind}, and {found}"
+            )
+    return None
 
 
 def _override(native: Native) -> Override | None:

@@ -99,8 +99,8 @@ def absent_file(launch: Launch, native: Native, owner: str = "Python") -> Refuse
 def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:
     """Values that are a variable which nothing sets, where its name is a slip of the pen in one that the script sets
     and never uses: the shell puts nothing in its place. One that the script speaks of otherwise (``# NNODES=2 bash
-    run.sh``) is its caller's, and what the shell evaluates, or a file of variables that is
-    not at hand, may set any."""
+    run.sh``) is its caller's, and what the shell evaluates, or a file of variables that is not at hand, may set any. So
+    where blanks around the sign make no assignment of what was meant for one."""
     for native in natives:
         found = _UNSET.match(native.value.why) if isinstance(native.value, Unresolved) else None
         if found is None or "$" not in native.value.raw:
@@ -108,6 +108,10 @@ def unset(launch: Launch, natives: Iterable[Native]) -> Iterator[RefusedValue]:
         text = launch.files.source(Path(native.file)).text
         sourced = (launch.files.find(name.strip("'\"")) for name in _SOURCED.findall(text))
         if None in sourced or _EVALUATES.search(text) is not None:
+            continue
+        if (apart := re.search(rf"(?m)^[ \t]*{found[1]}([ \t]+=|=[ \t]+(?=[\"'\w/$]))", text)) is not None:
+            why = f"an assignment has no blanks around its =, and the shell sets no {found[1]} in {apart[0].strip()!r}"
+            yield native.as_refused(owner="the shell", value=native.value.raw, takes=f"{found[1]}=VALUE", why=why)
             continue
         if re.search(rf"(?<![\w${{]){found[1]}\b|\{{{found[1]}:?[-+=?]", text) is not None:
             continue

@@ -197,3 +197,24 @@ def test_what_only_evaluation_asks_for_is_asked_of_the_same_engine(launches: Lau
     least = plan.get("sampling.min_tokens")
     assert least is not None and (least.value, plan.unread) == (64, ())
     assert by_name("EasyR1") and least.key == "worker.rollout.val_override_config.min_tokens"
+
+
+@pytest.mark.parametrize(
+    ("words", "takes"),
+    [
+        ("--config examples/config.yaml", "config=examples/config.yaml"),
+        ("--config=examples/config.yaml", "config=examples/config.yaml"),
+        ("config=examples/config.yaml --trainer.nnodes=2", "trainer.nnodes=2"),
+        ("config=examples/config.yaml trainer.nnodes=2", None),
+    ],
+)
+def test_keys_have_no_dashes(launches: Launches, words: str, takes: str | None) -> None:
+    (plan,) = launches({"run.sh": f"python3 -m verl.trainer.main {words}\n", "examples/config.yaml": CONFIG})
+    assert [one.takes.rpartition(": ")[2] for one in plan.refused if one.owner == "OmegaConf"] == [takes] * bool(takes)
+
+
+@pytest.mark.parametrize(("name", "known"), [("bf-16", False), ("bf16", True), ("float32", True)])
+def test_the_precisions_that_it_knows(launches: Launches, name: str, known: bool) -> None:
+    run = f"python3 -m verl.trainer.main config=examples/config.yaml worker.actor.fsdp.torch_dtype={name}\n"
+    (plan,) = launches({"run.sh": run, "examples/config.yaml": CONFIG}, easyr1="0.3.2")
+    assert [one.value for one in plan.refused] == [name] * (not known)

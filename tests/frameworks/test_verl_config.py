@@ -260,3 +260,39 @@ def test_a_main_of_ones_own_is_read_by_itself(launches: Launches) -> None:
     files = {"main.py": trains + main, "config/mine.yaml": "data: {max_prompt_length: 32}\n"}
     (plan,) = launches(files, verl="0.6.1")
     assert (plan.framework, plan.value("lengths.prompt")) == ("verl", 32)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "found"),
+    [
+        ("examples/confg", "mine", "examples/config"),
+        ("examples/configs", "mine", "examples/config"),
+        ("examples/config", "mnie", "examples/config/mine.yaml"),
+        ("examples/config", "mine", None),
+        ("examples/other", "mine", None),  # may be made, or fetched
+    ],
+)
+def test_a_configuration_of_nearly_that_name(launches: Launches, folder: str, name: str, found: str | None) -> None:
+    files = {
+        "run.sh": f"python3 -m {MAIN} --config-path={folder} --config-name={name} {ROLLOUT}.name=vllm\n",
+        "examples/config/mine.yaml": "data: {max_prompt_length: 32}\n",
+    }
+    (plan,) = launches(files, verl="0.6.1")
+    assert [one.takes for one in plan.refused if one.owner == "Hydra"] == [found] * bool(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "right", "wrong"),
+    [
+        ("actor_rollout_ref.actor.policy_loss.loss_mode", "geo_mean", "gspo_token"),
+        ("actor_rollout_ref.actor.kl_loss_type", "k3+", "k4"),
+        ("algorithm.kl_penalty", "low_var_kl", "low_var"),
+    ],
+)
+def test_names_that_nothing_registers(launches: Launches, key: str, right: str, wrong: str) -> None:
+    for name, refused in ((right, []), (wrong, [wrong])):
+        (plan,) = launches({"run.sh": f"python3 -m {MAIN} {ROLLOUT}.name=vllm {key}={name}\n"}, verl="0.9.0")
+        assert [one.value for one in plan.refused] == refused
+        own = f"python3 -m recipe.mine.main {ROLLOUT}.name=vllm {key}={name}\n"
+        (plan,) = launches({"run.sh": own}, verl="0.9.0")
+        assert plan.refused == ()

@@ -127,6 +127,10 @@ class Command:
     redirected: bool = False
 
 
+# No program is called so: where one stands as a command, nothing is open that it would close.
+_CLOSING = frozenset({"done", "fi", "esac", "}", "then", "do", "else"})
+
+
 @dataclass
 class Script:
     """What a shell script starts. ``files`` are those it writes from here-documents, by the name it gives them;
@@ -175,6 +179,8 @@ def read_shell(
         Runner(script, raw, environment or {}, offset, inside, arguments).run(tree.root_node)
     except RecursionError:
         raise InputError(f"{source.file}: nested too deeply to be read") from None
+    if any(command.words and command.words[0].raw in _CLOSING for command in script.commands):
+        _ask_bash(raw, script)
     return script
 
 
@@ -187,9 +193,20 @@ def _check(root: Node, raw: bytes, script: Script) -> None:
     if found is not None:
         what, line = found
         raise InputError(f"{script.source.file}:{line + offset}: {what} is never closed")
+    _ask_bash(raw, script)
     for node in _errors(root):
         line = node.start_point[0] + 1 + offset
         script.notes.append(Note(text="shell syntax that was not understood", file=script.source.file, line=line))
+
+
+def _ask_bash(raw: bytes, script: Script) -> None:
+    """Refuses a script that bash itself refuses; of one within another file, or to be filled in, nobody can say."""
+    from rldoctor.formats.shell.bash import refused_by_bash
+
+    found = refused_by_bash(raw) if script.source.first_line == 1 else None
+    if found is not None:
+        what, line = found
+        raise InputError(f"{script.source.file}:{line}: bash refuses the script: {what}")
 
 
 def _errors(root: Node) -> list[Node]:

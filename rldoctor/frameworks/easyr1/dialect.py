@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from rldoctor.counted import counted
@@ -15,7 +17,7 @@ from rldoctor.frameworks.groups import driver, placement_group
 from rldoctor.frameworks.launch import Launch
 from rldoctor.frameworks.releases import between
 from rldoctor.frameworks.rule import Rule, as_list, inverted
-from rldoctor.plan.model import Form
+from rldoctor.plan.model import Form, RefusedValue
 
 _ACTOR, _CRITIC, _REF, _ROLLOUT = "worker.actor", "worker.critic", "worker.ref", "worker.rollout"
 # verl/utils/torch_dtypes.py, PrecisionType.
@@ -29,6 +31,7 @@ _PRECISIONS = {
 }
 
 _EXAMPLE = "examples/config.yaml"
+_DASHED = re.compile(r"--?[a-z_][\w.]*(=|$)")
 
 
 def _precision(name: Any) -> Any:
@@ -235,6 +238,28 @@ def _trainer(draft: Draft) -> None:
         draft.override("trainer.param_dtype", "float32", "fsdp_workers.py loads the actor so where no dtype is given")
 
 
+def _dashed(draft: Draft) -> None:
+    """OmegaConf takes a word with dashes for a key of its own, which the configuration does not have (main.py,
+    ``OmegaConf.from_cli``)."""
+    launch = draft.launch
+    for word, behind in zip_longest(launch.words, launch.words[1:]):
+        if isinstance(word.value, str) and _DASHED.match(word.value):
+            name, sign, value = word.value.lstrip("-").partition("=")
+            if not sign and behind is not None and "=" not in behind.text:
+                value = behind.text
+            draft.refused.append(
+                RefusedValue(
+                    key=word.value,
+                    value="",
+                    file=word.file or launch.file,
+                    line=word.line,
+                    form=Form.OVERRIDE,
+                    owner="OmegaConf",
+                    takes=f"each key without dashes, as one word with its value: {name}={value or 'VALUE'}",
+                )
+            )
+
+
 def _environment(draft: Draft) -> None:
     """trainer/main.py hands its workers a runtime environment of its own, unless the driver has joined Ray already."""
     name = "env.PYTORCH_CUDA_ALLOC_CONF"
@@ -265,7 +290,7 @@ class EasyR1(Dialect):
         "trainer.save_*", "trainer.load_checkpoint_path", "trainer.find_last_checkpoint", "trainer.ray_timeline",
         "trainer.remove_*",
     )  # fmt: skip
-    derivations = (_placement, _engine, _seeds, _batch, _trainer, _environment)
+    derivations = (_placement, _engine, _seeds, _batch, _trainer, _environment, _dashed)
 
     def collected(self, launch: Launch) -> Iterator[Native]:
         """OmegaConf reads its overrides (main.py, from_cli)."""

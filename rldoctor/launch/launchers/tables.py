@@ -21,6 +21,22 @@ WRAPPERS: dict[str, frozenset[str]] = {
     "sudo": frozenset({"-u", "-g"}),
     "blaunch": frozenset({"-u", "-z"}),
     "pbsdsh": frozenset({"-c", "-n"}),
+    # https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=SSWRJV_10.1.0/jsm/jsrun.htm
+    "jsrun": frozenset(
+        {
+            *(f"-{letter}" for letter in "nacgrbdlmpKEDFUtoeiJ"),
+            *(
+                "--nrs",
+                "--tasks_per_rs",
+                "--cpu_per_rs",
+                "--gpu_per_rs",
+                "--rs_per_host",
+                "--bind",
+                "--launch_distribution",
+            ),
+            *("--latency_priority", "--np", "--env", "--smpiargs", "--stdio_stdout", "--stdio_stderr"),
+        }
+    ),
     "numactl": frozenset({"-N", "-m", "-C"}),
     "nsys": frozenset({"-o", "-t", "-s", "-w", "-f", "-x", "-c"}),
     "conda": frozenset({"-n", "-p", "--name", "--prefix"}),

@@ -274,6 +274,27 @@ def test_what_is_never_closed_is_an_error_with_its_line(text: str, message: str)
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "token"),
+    [
+        ("A=(\n1\n))\nrun\n", 3, "`)'"),
+        ("for i in 1 2; do\n  run $i\ndone\ndone\n", 4, "`done'"),
+        ("if [ -f x ]; then\n  run it\n", 2, "unexpected end of file"),
+    ],
+)
+def test_what_bash_refuses_is_an_error_in_its_words(text: str, line: int, token: str) -> None:
+    with pytest.raises(InputError, match="bash refuses the script: syntax error") as raised:
+        script(text)
+    assert str(raised.value).startswith(f"run.sh:{line}: ") and token in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["#!/bin/zsh\nfor i (1 2) run $i\nrun it\n", "OUT=<your folder>\nrun it\n", "run ${(f)x}\nrun it\n"]
+)
+def test_what_is_to_be_filled_in_or_another_shells_is_no_error(text: str) -> None:
+    assert script(text).commands
+
+
+@pytest.mark.parametrize(
     "array",
     [
         "A=( $(date) 'x(' \"=(\" )",

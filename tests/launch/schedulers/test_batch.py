@@ -54,7 +54,7 @@ def test_what_lsf_is_asked_for(lines: str, expected: dict[str, Any], tmp_path: P
     assert {name: found.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("start", ["blaunch", "pbsdsh", "mpirun -np 2"])
+@pytest.mark.parametrize("start", ["blaunch", "pbsdsh", "mpirun -np 2", "jsrun -n 2 -a 1 -g 8"])
 def test_what_starts_it_on_other_nodes(start: str, tmp_path: Path) -> None:
     torchrun = "torchrun --nnodes=2 --nproc_per_node=8 train.py\n"
     assert asked(tmp_path, "-l select=2:ngpus=8", "#PBS", torchrun).get("first_node") is True
