@@ -45,7 +45,7 @@ FRAMEWORK = Framework(
         # What the program that is started looks at: with what it works out of the configuration, such as whether there
         # is a critic.
         *(
-            Validation(module="{entry}", name=name, settings="config", by=("verl.*", "recipe.*"))
+            Validation(module="{entry}", name=name, settings="config", by=("verl.*",))
             for name in ("main", "TaskRunner.run", "OneStepTaskRunner.run", "FullyAsyncTaskRunner.run")
         ),
         *(
