@@ -355,8 +355,10 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             module, _, name = target.rpartition(".")
             below = {k[len(section) + 1 :]: v for k, v in settings.items() if k.startswith(f"{section}.")}
             found = refusal(sources, module, name, below, complete=False)
-            # Not every section's class is made, so that the launch has to give what one refuses.
-            if found is not None and not {one.key for one in plan.given}.isdisjoint(found.below(section).reads):
+            # Not every section's class is made, so that the launch has to give what one refuses; an empty setting is
+            # given by whoever wrote the configuration that it builds on.
+            stated = {one.key for one in plan.given if one.value is not None or one.unknown is not None}
+            if found is not None and not stated.isdisjoint(found.below(section).reads):
                 yield found.below(section)
     given = {option.name for one in plan.given if (option := options.get_option(one.key)) is not None}
     for one in (one for one in asked if _is_come_to(one, settings)):
