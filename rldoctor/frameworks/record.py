@@ -168,9 +168,9 @@ class Validation:
     what is not there: where an object of it is made, the first are left out, and the others do nothing. Of what a
     function sees they are settings that may be others by then; where the framework ``fills_in`` what is left to None,
     so may these. ``typed`` says that OmegaConf makes the object, which holds values against its fields' types.
-    ``never_by`` are patterns (``fnmatch``) of entries that do not come to it, ``by`` of those that alone do; ``{entry}``
-    is the module that the launch starts. ``needs`` are settings with the value under which alone the framework comes to
-    it."""
+    ``never_by`` are patterns (``fnmatch``) of entries that do not come to it, ``by`` of those that alone do, and
+    ``{entry}`` is the module that the launch starts. ``needs`` are settings with the value under which alone the
+    framework comes to it."""
 
     module: str
     name: str = ""

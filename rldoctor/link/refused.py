@@ -622,7 +622,8 @@ class _Follower(Fields):
             whole = self.order and Settings("") in passed
             if isinstance(function, ast.Attribute) and self.order:
                 owner = function.value
-                if self.value(owner, frame) == Settings(""):
+                own = isinstance(owner, ast.Name) and owner.id == "self"
+                if own or (self.value(owner, frame) == Settings("") and self._method(function.attr) is not None):
                     self._followed(function.attr, frame, "", self._given(call, frame, method=True))
                     continue
                 if isinstance(owner, ast.Call) and last_name(owner.func) == "super":

@@ -328,7 +328,7 @@ def _algorithm(plan: RolloutPlan) -> str:
 def _by_class(record: Framework, plan: RolloutPlan, sources: Sources) -> Iterator[Refusal | None]:
     """By argument classes, whose defaults stand in their source."""
     stated = {one.path: _value(one) for one in plan.given}
-    given = {name: {} if value == {} else _referred(value, stated) for name, value in stated.items()}
+    given = {name: {} if value == {} else _referred(name, stated) for name, value in stated.items()}
     worded = frozenset(one.path for one in plan.given if one.form in (Form.OPTION, Form.VARIABLE))
     algorithm = _algorithm(plan)
     for arguments in _argument_classes(record, plan):
