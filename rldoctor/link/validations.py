@@ -355,10 +355,7 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             module, _, name = target.rpartition(".")
             below = {k[len(section) + 1 :]: v for k, v in settings.items() if k.startswith(f"{section}.")}
             found = refusal(sources, module, name, below, complete=False)
-            # Not every section's class is made, so that the launch has to give what one refuses; an empty setting is
-            # given by whoever wrote the configuration that it builds on.
-            stated = {one.key for one in plan.given if one.value is not None or one.unknown is not None}
-            if found is not None and not stated.isdisjoint(found.below(section).reads):
+            if found is not None and _is_given(plan, found.below(section).reads):
                 yield found.below(section)
     given = {option.name for one in plan.given if (option := options.get_option(one.key)) is not None}
     for one in (one for one in asked if _is_come_to(one, settings)):
@@ -367,6 +364,14 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
         seen = {n: NOT_KNOWN if _may_be_another(one, n, value, given) else value for n, value in settings.items()}
         module = _module(one, plan)
         yield refusal_of_call(sources, module, one.name, one.settings, {**seen, **command}, variables)
+
+
+def _is_given(plan: RolloutPlan, reads: Iterable[str]) -> bool:
+    """Whether the launch gives one of the settings: not every section's class is made. What it leaves empty is given by
+    whoever wrote the configuration that it builds on; of a file that nothing starts, by the command line to come."""
+    of_these = [one for one in plan.given if one.key in set(reads)]
+    empty = [one for one in of_these if one.value is None and one.unknown is None]
+    return len(of_these) > len(empty) and (bool(plan.entry) or not empty)
 
 
 def _may_be_another(one: Validation, name: str, value: Any, given: Container[str]) -> bool:

@@ -507,3 +507,46 @@ def test_the_program_that_is_started_is_asked(tmp_path: Path, given: str, messag
     (plan,) = plans(tmp_path / "run.sh", case)
     found = refused_in_checkout(replace(case, plan=plan))
     assert (found["refusal"]["message"] if found is not None else None) == message
+
+
+CRITIC = """\
+from dataclasses import dataclass
+@dataclass
+class FSDPCriticConfig:
+    ppo_micro_batch_size: int | None = None
+    ppo_micro_batch_size_per_gpu: int | None = None
+    use_dynamic_bsz: bool = False
+    def __post_init__(self):
+        if not self.use_dynamic_bsz and self.ppo_micro_batch_size is None and self.ppo_micro_batch_size_per_gpu is None:
+            raise ValueError("no micro batch")
+"""
+EMPTY = "critic.ppo_micro_batch_size=null critic.ppo_micro_batch_size_per_gpu=null"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "refused"),
+    [
+        ("run.sh", f"{PPO[:-1]} {EMPTY} critic.use_dynamic_bsz=False\n", True),
+        ("run.sh", f"{PPO[:-1]} critic.ppo_micro_batch_size_per_gpu=4 critic.use_dynamic_bsz=False\n", False),
+        # No critic need be made: what is left empty is nothing that the launch gives its class.
+        ("run.sh", f"{PPO[:-1]} {EMPTY}\n", False),
+        # The command line that starts a configuration gives what that leaves empty.
+        (
+            "mine.yaml",
+            f"{BASE}  train_batch_size: 512\ncritic:\n  use_dynamic_bsz: false\n  ppo_micro_batch_size: null\n",
+            False,
+        ),
+    ],
+)
+def test_the_class_of_a_section_refuses_what_the_launch_gives_it(
+    tmp_path: Path, name: str, text: str, refused: bool
+) -> None:
+    program = tmp_path / "verl" / "workers" / "config.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(CRITIC)
+    (tmp_path / name).write_text(text)
+    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
+    (plan,) = plans(tmp_path / name, case)
+    record = next(record for record in frameworks() if record.name == "verl")
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
+    assert (found is not None) is refused
