@@ -15,6 +15,7 @@ from rldoctor.case.lookup import find
 from rldoctor.frameworks import frameworks
 from rldoctor.frameworks.layouts import classes_of
 from rldoctor.frameworks.record import Framework, Validation
+from rldoctor.frameworks.table import parents
 from rldoctor.launch.plans import Options
 from rldoctor.link.fields import typed
 from rldoctor.link.locate import SearchPath
@@ -349,9 +350,10 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
     if options is None or options.gap is not None or not _complete(plan):
         return
     settings = composed(plan, options)
+    touched = {above for one in plan.given for above in parents(one.key)}
     for key, target in settings.items():
         section, _, last = key.rpartition(".")
-        if last == "_target_" and isinstance(target, str):
+        if last == "_target_" and isinstance(target, str) and section in touched:
             module, _, name = target.rpartition(".")
             below = {k[len(section) + 1 :]: v for k, v in settings.items() if k.startswith(f"{section}.")}
             found = refusal(sources, module, name, below, complete=False)
