@@ -22,10 +22,8 @@ EXTRACTED = (1, "34e00d2ed83b")
 
 # Those that an earlier extractor made: their conditions have no marks, or not all of them. A refresh reads them anew.
 EARLIER = {
-    *("axolotl", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "huggingface-hub", "hydra-core"),
-    *("megatron-core", "ms-swift", "nemo-rl", "omegaconf", "openrlhf", "ray", "roll", "safetensors", "sglang"),
-    *("skyrl-train", "slime", "tensordict", "tokenizers", "torch", "torchdata", "triton", "trl", "unsloth", "verl"),
-    *("vllm", "wandb"),
+    *("axolotl", "datasets", "deepspeed", "huggingface-hub", "megatron-core", "ms-swift", "nemo-rl", "openrlhf", "ray"),
+    *("roll", "sglang", "skyrl-train", "slime", "tensordict", "torch", "trl", "unsloth", "verl", "vllm"),
 }
 
 OLD = 'def check(n):\n    if n < 1:\n        raise ValueError(f"n is {n}")\n'
