@@ -23,7 +23,7 @@ EXTRACTED = (1, "34e00d2ed83b")
 # Those that an earlier extractor made: their conditions have no marks, or not all of them. A refresh reads them anew.
 EARLIER = {
     *("axolotl", "datasets", "deepspeed", "huggingface-hub", "megatron-core", "ms-swift", "nemo-rl", "openrlhf", "ray"),
-    *("roll", "sglang", "skyrl-train", "slime", "tensordict", "torch", "trl", "unsloth", "verl", "vllm"),
+    *("roll", "sglang", "skyrl-train", "slime", "tensordict", "torch", "trl", "unsloth", "verl"),
 }
 
 OLD = 'def check(n):\n    if n < 1:\n        raise ValueError(f"n is {n}")\n'
