@@ -216,8 +216,7 @@ def _errors(root: Node) -> list[Node]:
         node = waiting.pop()
         if node.is_error or node.is_missing:
             found.append(node)
-        elif (
-            node.has_error and node.type != "expansion"
-        ):  # that is read otherwise, or its value is said not to be known
+        elif node.has_error and node.type != "expansion":
+            # Those are read otherwise, or their value is said not to be known.
             waiting.extend(reversed(node.children))
     return found
