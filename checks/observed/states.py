@@ -72,8 +72,9 @@ _STATE = re.compile(
     # A failure in `ray status`.
     r"|^\s*[\w.-]+: (?P<state_8>[A-Z][a-z]+(?:[A-Z][a-z]+)+) \(ip: "
 )
-# A service's name for what it raises, at the head of a line of its own: ``PreemptionError: Nodes of this job ...``.
-_ERROR = re.compile(r"^(?P<state>[A-Z][A-Za-z]{3,40}): (?=\S)")
+# A service's name for what it raises, at the head of a line of its own: ``PreemptionError: Nodes of this job ...``. A
+# client of a model's server says so, too (``InternalServerError: Error code: 503``), and may ask again.
+_ERROR = re.compile(r"^(?P<state>[A-Z][A-Za-z]{3,40}): (?=\S)(?!Error code: \d)(?!.*(?i:\bretry))")
 # A pod in a list of pods.
 _POD = re.compile(r"^\s*(?P<job>[\w.-]+)\s+\d+/\d+\s+(?P<state>[A-Z]\w{5,40})\s+\d+(?: \(\S+ ago\))?\s+\d+[smhd]")
 # The same two columns of an event; a row of a table of jobs has the job's number first, and behind its state either an

@@ -109,9 +109,9 @@ class TracebackParser:
         finished."""
         self._number = number
         took = self._feed(line, number)
-        if took:
-            self.last = number
-        else:
+        if took and line.text.strip():
+            self.last = number  # blank lines at the log's end are far behind it, where other processes went on
+        elif not took:
             self.open = False
         return took
 

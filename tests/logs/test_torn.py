@@ -390,3 +390,12 @@ def test_what_is_unpickled_may_be_an_empty_file_or_a_parent_that_is_gone() -> No
     assert found.code == "RLD610"
     (found,) = triage_text(cut.format(file="multiprocessing/spawn.py", function="_main")).findings
     assert found.code == "RLD901"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+def test_what_one_process_says_while_another_goes_on(end: str) -> None:
+    """Blank lines at the log's end are no part of what was said before the others' steps."""
+    steps = [f"(TaskRunner pid=4711) step:{n} - actor/pg_loss:0.0{n} - critic/score/mean:0.3{n}\n" for n in range(9)]
+    said = "ValueError: could not convert string to float: 'abc'\n"
+    assert incident("".join([*steps[:4], said, *steps[4:]]) + end).kind == "unfinished"
+    assert incident("".join([*steps, said]) + end).kind == "crashed"

@@ -950,6 +950,14 @@ def test_an_internal_error_of_a_store_is_not_sagemakers() -> None:
     assert findings(check, f"{STEPS}{said}\n") == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["InternalServerError: Error code: 503 - {'error': 'overloaded'}", "ClientError: no answer, retrying in 2 s"],
+)
+def test_what_a_client_says_of_its_server_is_no_jobs_end(said: str) -> None:
+    assert findings(check, f"{STEPS}{said}\n") == []
+
+
 def test_what_failed_in_the_log_goes_before_what_sagemaker_says_of_it() -> None:
     told = "FailureReason: AlgorithmError: ExecuteUserScriptError: ExitCode 1\n"
     assert [one.code for one in triage_text(STEPS + OUT_OF_MEMORY + told).findings] == ["RLD206"]
