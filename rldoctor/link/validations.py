@@ -54,7 +54,7 @@ def refused_by(record: Framework, case: Case, sources: Sources) -> dict[str, Any
     # Here every setting is known, so that what is left out can be what is refused: but of a configuration by itself,
     # which the command line that starts it completes.
     called = (one for one in _by_call(record, plan, case, sources) if one is not None)
-    return next((found.plain() for found in called if plan.entry or is_of_given(found)), None)
+    return next((found.plain() for found in called if plan.entry or _is_given(plan, found.reads)), None)
 
 
 def refused_by_engine(record: Framework, case: Case, sources: Sources) -> Refusal | None:

@@ -361,6 +361,7 @@ def validate_config(config):
 PPO = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm\n"
 GENERATION = "python3 -m verl.trainer.main_generation_server actor_rollout_ref.rollout.name=vllm\n"
 BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n    name: vllm\ndata:\n"
+MINE = BASE.replace("data:", "  actor:\n    ppo_micro_batch_size_per_gpu: {micro}\ndata:\n  train_batch_size: {rows}")
 
 
 @pytest.mark.parametrize(
@@ -372,6 +373,9 @@ BASE = "defaults:\n  - ppo_trainer\n  - _self_\nactor_rollout_ref:\n  rollout:\n
         ("run.sh", PPO.replace("trainer.main_ppo", "experimental.fully_async_policy.fully_async_main"), None),
         # A configuration by itself is completed by the command line that starts it: only what it gives is refused.
         ("mine.yaml", BASE + "  train_batch_size: 512\n", None),
+        # So it does with what the file itself leaves empty.
+        ("mine.yaml", MINE.format(micro="null", rows=512), None),
+        ("mine.yaml", MINE.format(micro=4, rows=0), "no rows"),
     ],
 )
 def test_what_is_asked_of_a_whole_launch_of_the_main_that_asks_it(
