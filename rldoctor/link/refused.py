@@ -425,18 +425,13 @@ class _Follower(Fields):
 
     def _forget(self, below: str = "") -> None:
         """What is not followed may change whatever it is given; an object of the class whatever some method changes."""
-        start = f"{below}." if below else ""
-        any_ = self.order and not below
-        names = (
-            (
-                n
-                for n in (*self.attributes, *self.volatile)
-                if n in self.volatile or n.partition(".")[0] in self.volatile
-            )
-            if any_
-            else (n for n in self.attributes if n.startswith(start))
-        )
-        self.attributes |= dict.fromkeys(list(names), NOT_KNOWN)
+        if self.order and not below:
+            inside = [name for name in self.attributes if name.partition(".")[0] in self.volatile]
+            names = [*self.volatile, *inside]
+        else:
+            start = f"{below}." if below else ""
+            names = [name for name in self.attributes if name.startswith(start)]
+        self.attributes |= dict.fromkeys(names, NOT_KNOWN)
 
     # Statements
 

@@ -360,9 +360,9 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
             if found is not None and _is_given(plan, found.below(section).reads):
                 yield found.below(section)
     given = {option.name for one in plan.given if (option := options.get_option(one.key)) is not None}
+    variables = _variables(case, plan)
     for one in (one for one in asked if _is_come_to(one, settings)):
         command = {one.command: plan.group.rpartition(":")[2]} if one.command else {}
-        variables = _variables(case, plan)
         seen = {n: NOT_KNOWN if _may_be_another(one, n, value, given) else value for n, value in settings.items()}
         module = _module(one, plan)
         yield refusal_of_call(sources, module, one.name, one.settings, {**seen, **command}, variables)
@@ -371,7 +371,8 @@ def _by_call(record: Framework, plan: RolloutPlan, case: Case, sources: Sources)
 def _is_given(plan: RolloutPlan, reads: Iterable[str]) -> bool:
     """Whether the launch gives one of the settings: not every section's class is made. What it leaves empty is given by
     whoever wrote the configuration that it builds on; of a file that nothing starts, by the command line to come."""
-    of_these = [one for one in plan.given if one.key in set(reads)]
+    read = frozenset(reads)
+    of_these = [one for one in plan.given if one.key in read]
     empty = [one for one in of_these if one.value is None and one.unknown is None]
     return len(of_these) > len(empty) and (bool(plan.entry) or not empty)
 

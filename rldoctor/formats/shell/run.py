@@ -32,8 +32,9 @@ MAX_CALLS = 12
 # A loop is followed round by round as long as it starts nothing, and within another loop not at all.
 MAX_ROUNDS = 64
 MAX_ABREAST = 8
-# What a loop over a script's arguments asks for: their number, one of them, all of them, or the options among them.
+# Arrays that a loop fills.
 _COLLECTED = re.compile(r"\b([A-Za-z_]\w*)\+?=\(")
+# What a loop over a script's arguments asks for: their number, one of them, all of them, or the options among them.
 _ARGUMENTS = re.compile(r"\$\{?[#@*1]|\bgetopts\b|^for\s+\w+\s*;")
 # Commands that change nothing a launch depends on.
 _QUIET = frozenset({"echo", "printf", "cd", "mkdir", "sleep", "test", "[", "pushd", "popd", "wait", "trap", "ulimit"})

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from rldoctor.frameworks.record import Framework, Layer, Memory, Package, Repository, Sync, Words
 
+# Fields of its own dataclasses that recipes hold (src/open_r1/configs.py).
+OWN = (
+    "dataset_prompt_column",
+    "system_prompt",
+    "benchmarks",
+    "dataset_mixture",
+    "cosine_max_len",
+    "code_language",
+    "hub_model_revision",
+    "overwrite_hub_revision",
+)
+
 FRAMEWORK = Framework(
     home=__name__,
     name="open-r1",
     title="open-r1",
-    marks=(
-        "open_r1",
-        "dataset_prompt_column",
-        "system_prompt",
-        "benchmarks",
-        "dataset_mixture",
-        "cosine_max_len",
-        "code_language",
-        "hub_model_revision",
-        "overwrite_hub_revision",
-    ),
+    marks=("open_r1", *OWN),
     packages=(
         Package(
             name="open-r1",

@@ -6,20 +6,10 @@ from fnmatch import fnmatchcase
 from typing import ClassVar
 
 from rldoctor.frameworks.launch import Launch
+from rldoctor.frameworks.open_r1 import OWN
 from rldoctor.frameworks.trl.dialect import TRL, parses
 from rldoctor.frameworks.trl.table import BESIDE
 
-# Fields of its own dataclasses that recipes hold (src/open_r1/configs.py).
-_OWN = (
-    "dataset_prompt_column",
-    "system_prompt",
-    "benchmarks",
-    "dataset_mixture",
-    "cosine_max_len",
-    "code_language",
-    "hub_model_revision",
-    "overwrite_hub_revision",
-)
 # Rewards, sandboxes for code, data.
 _REWARD_NAMES = """
 cosine_* repetition_n_grams repetition_max_penalty code_* parallel_code_exec_* e2b_* morph_* ioi_* piston_* benchmarks*
@@ -34,13 +24,13 @@ class OpenR1(TRL):
     entries: ClassVar[tuple[str, ...]] = ("*open_r1/grpo.py", "open_r1.grpo")
     imports = ("open_r1",)
     groups: ClassVar[dict[str, str]] = {"GRPOConfig": "open-r1:GRPOConfig"}
-    beside: ClassVar[tuple[str, ...]] = (*BESIDE, *_OWN, *_REWARDS)
+    beside: ClassVar[tuple[str, ...]] = (*BESIDE, *OWN, *_REWARDS)
 
     def claims(self, launch: Launch) -> int:
         """Its script, a recipe, and scripts that import it; the versions that count are TRL's."""
         if any(fnmatchcase(launch.entry, pattern) for pattern in self.entries):
             return 100 + self.specific
-        if launch.tree is not None and any(launch.tree.has(key) for key in _OWN):
+        if launch.tree is not None and any(launch.tree.has(key) for key in OWN):
             return super().claims(launch)
         imported = launch.python is not None and launch.python.imports_from("open_r1")
         return super().claims(launch) if imported else 0
