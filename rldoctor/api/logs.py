@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rldoctor.knowledge.job_states import exit_statuses_of, job_states, job_states_of
+from rldoctor.knowledge.job_states import exit_statuses_of, job_states
 from rldoctor.logs.calling import called_by
 from rldoctor.logs.code_paths import is_installed, is_users, package_of
 from rldoctor.logs.model import FailedFirst, Frame, LoggedException, Origin
@@ -23,7 +23,6 @@ __all__ = [
     "is_signed",
     "is_users",
     "job_states",
-    "job_states_of",
     "package_of",
     "unsigned",
     "was_none",

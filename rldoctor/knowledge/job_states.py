@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from rldoctor.knowledge import table
 
 
-def _vocabularies() -> list[dict[str, Any]]:
-    return list(table("job_states")["vocabularies"])
+def _vocabularies(scheduler: str) -> list[dict[str, Any]]:
+    return [one for one in table("job_states")["vocabularies"] if one["of"].startswith(scheduler)]
 
 
 @cache
-def job_states() -> Mapping[str, str]:
-    """Every word that tells how a job ended, as its scheduler prints it, with what it tells."""
-    return dict(_words(""))
-
-
-@cache
-def job_states_of(scheduler: str) -> Mapping[str, str]:
-    """The words of one scheduler alone."""
-    return dict(_words(scheduler))
-
-
-def _words(scheduler: str) -> Iterator[tuple[str, str]]:
-    for vocabulary in _vocabularies():
-        if vocabulary["of"].startswith(scheduler):
-            for why, words in vocabulary.get("words", {}).items():
-                yield from ((form.format(word), why) for form in vocabulary.get("forms", ["{}"]) for word in words)
+def job_states(scheduler: str = "") -> Mapping[str, str]:
+    """Every word that tells how a job ended, as its scheduler prints it, with what it tells; of one scheduler alone
+    where one is named."""
+    return {
+        form.format(word): why
+        for vocabulary in _vocabularies(scheduler)
+        for why, words in vocabulary.get("words", {}).items()
+        for form in vocabulary.get("forms", ["{}"])
+        for word in words
+    }
 
 
 @cache
@@ -37,8 +31,7 @@ def exit_statuses_of(scheduler: str) -> Mapping[int, tuple[str, str]]:
     """The exit statuses by which a scheduler itself says how a job ended: what each tells, and in words."""
     return {
         int(code): (why, said)
-        for vocabulary in _vocabularies()
-        if vocabulary["of"].startswith(scheduler)
+        for vocabulary in _vocabularies(scheduler)
         for why, codes in vocabulary.get("codes", {}).items()
         for code, said in codes.items()
     }

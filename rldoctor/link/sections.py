@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from rldoctor.link.choices import choices
+from rldoctor.link.expressions import class_of
 from rldoctor.link.provided import Provider
 from rldoctor.link.sources import Source
 from rldoctor.link.syntax import defined_as, gives, last_name, quoted
@@ -103,16 +104,10 @@ def is_of_settings(provider: Provider, source: Source, node: ast.ClassDef, depth
 def _is_base_of_settings(provider: Provider, source: Source, base: ast.expr, depth: int) -> bool:
     if origin(provider, source, last_name(base)).startswith("pydantic"):
         return True
-    definition = provider.definition(source.name, last_name(base))
-    above = provider.sources.whole(definition.source.name) if definition is not None else None
-    found = defined_as(above.tree.body, definition.node.name) if above is not None and definition is not None else None
-    classed = above is not None and isinstance(found, ast.ClassDef) and depth < _DEEPEST
-    return (
-        classed
-        and above is not None
-        and isinstance(found, ast.ClassDef)
-        and is_of_settings(provider, above, found, depth + 1)
-    )
+    above, found = class_of(provider.sources, source.name, last_name(base))
+    if above is None or found is None or depth >= _DEEPEST:
+        return False
+    return is_of_settings(provider, above, found, depth + 1)
 
 
 def origin(provider: Provider, source: Source, name: str) -> str:

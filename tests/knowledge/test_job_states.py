@@ -8,7 +8,7 @@ import pytest
 from rldoctor_checks.observed.causes import Why, spelled
 
 from rldoctor.knowledge import table
-from rldoctor.knowledge.job_states import exit_statuses_of, job_states, job_states_of
+from rldoctor.knowledge.job_states import exit_statuses_of, job_states
 
 VOCABULARIES = table("job_states")["vocabularies"]
 
@@ -29,7 +29,7 @@ def test_one_word_tells_one_thing_however_it_is_written() -> None:
 
 
 def test_words_are_put_into_the_forms_that_their_scheduler_has() -> None:
-    kueue = job_states_of("Kueue")
+    kueue = job_states("Kueue")
     assert {kueue[f"{form}PodsReadyTimeout"] for form in ("", "EvictedDueTo", "WorkloadEvictedDueTo")} == {"place"}
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rldoctor.api import Case, Finding, Fix, LogEvent
-from rldoctor.api.logs import job_states_of
+from rldoctor.api.logs import job_states
 
 from ...observed.causes import Why
 from ...observed.endings import cut_short
@@ -132,7 +132,7 @@ check.signature(
     fixes=(LESS, MORE),
 )
 check.signature(
-    *(f"{word}: job killed" for word, why in job_states_of("LSF").items() if why == "memory"),
+    *(f"{word}: job killed" for word, why in job_states("LSF").items() if why == "memory"),
     when=cut_short,
     says="LSF ended the job at its memory limit",
     fixes=(LESS, MORE),

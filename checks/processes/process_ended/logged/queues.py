@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rldoctor.api import Case, Fix, LogEvent
-from rldoctor.api.logs import exit_statuses_of, job_states_of
+from rldoctor.api.logs import exit_statuses_of, job_states
 
 from ....observed.endings import cut_short, nothing_failed_before, unfinished
 from .. import check
 from ..fixes import RESUME
 
 _LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-description"
-_TERMS = job_states_of("LSF")
+_TERMS = job_states("LSF")
 _PBS = "https://openpbs.org"
 _MORE_TIME = (RESUME, Fix(title="or ask for more time", commands=("qsub -l walltime=HOURS:00:00 ...",)))
 _RECORDED = (RESUME, Fix(title="see what the server recorded", commands=("tracejob JOB", "qstat -xf JOB")))
