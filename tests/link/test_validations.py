@@ -351,6 +351,18 @@ def test_a_launch_in_a_checkout_is_judged_by_its_source(tmp_path: Path, samples:
     assert refused_in_checkout(replace(case, plan=plan)) is None
 
 
+def message_of(
+    tree: Path, launch: Path, package: str, version: str, environment: dict[str, str] | None = None
+) -> str | None:
+    """What the framework whose sources lie in ``tree`` refuses of a launch, with the package's release."""
+    there = Distribution(name=package, version=version)
+    case = Case(packages=Packages(python="3.12", distributions=(there,)), environment=environment)
+    (plan,) = plans(launch, case)
+    record = next(one for one in frameworks() if package in [owned.name for owned in one.packages])
+    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tree])))
+    return found["message"] if found is not None else None
+
+
 VALIDATED = """\
 def validate_config(config):
     if config.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu is None:
@@ -387,11 +399,7 @@ def test_what_is_asked_of_a_whole_launch_of_the_main_that_asks_it(
     launch = tmp_path / "examples" / name
     launch.parent.mkdir()
     launch.write_text(text)
-    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
-    (plan,) = plans(launch, case)
-    record = next(record for record in frameworks() if record.name == "verl")
-    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
-    assert (found and found["message"]) == message
+    assert message_of(tmp_path, launch, "verl", "0.6.1") == message
 
 
 FILLED = """\
@@ -414,11 +422,7 @@ def test_what_the_framework_fills_in_before_it_looks(tmp_path: Path, given: str,
     program.write_text(FILLED)
     launch = tmp_path / "run.sh"
     launch.write_text(f"python -m skyrl.train.entrypoints.main_base {given}\n")
-    case = Case(packages=Packages(python="3.12", distributions=(Distribution(name="skyrl", version="0.3.0"),)))
-    (plan,) = plans(launch, case)
-    record = next(record for record in frameworks() if record.name == "skyrl")
-    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
-    assert (found is not None) is refused
+    assert (message_of(tmp_path, launch, "skyrl", "0.3.0") is not None) is refused
 
 
 ASKS = """\
@@ -438,12 +442,7 @@ def test_a_key_may_be_given_where_the_job_runs(tmp_path: Path, logger: str, mess
     program.write_text(ASKS)
     launch = tmp_path / "run.sh"
     launch.write_text(f"python -m skyrl_train.entrypoints.main_base trainer.logger={logger}\n")
-    there = Distribution(name="skyrl-train", version="0.2.0")
-    case = Case(packages=Packages(python="3.12", distributions=(there,)), environment={})
-    (plan,) = plans(launch, case)
-    record = next(record for record in frameworks() if record.name == "skyrl")
-    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
-    assert (found and found["message"]) == message
+    assert message_of(tmp_path, launch, "skyrl-train", "0.2.0", {}) == message
 
 
 BATCHES = """\
@@ -465,11 +464,7 @@ def test_an_option_of_unknown_type_may_be_a_number(tmp_path: Path, rows: int, me
     words = f"--rollout-batch-size {rows} --n-samples-per-prompt 8 --num-steps-per-rollout 1 --global-batch-size 64"
     launch = tmp_path / "run.sh"
     launch.write_text(f"python3 train.py {words} --sglang-mem-fraction-static 0.7 --hf-checkpoint m\n")
-    case = Case(packages=Packages(python="3.12", distributions=(Distribution(name="slime", version="0.3.1"),)))
-    (plan,) = plans(launch, case)
-    record = next(record for record in frameworks() if record.name == "slime")
-    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
-    assert (found and found["message"]) == message
+    assert message_of(tmp_path, launch, "slime", "0.3.1") == message
 
 
 RUNS = """\
@@ -549,8 +544,4 @@ def test_the_class_of_a_section_refuses_what_the_launch_gives_it(
     program.parent.mkdir(parents=True)
     program.write_text(CRITIC)
     (tmp_path / name).write_text(text)
-    case = Case(packages=Packages(python="3.11", distributions=(Distribution(name="verl", version="0.6.1"),)))
-    (plan,) = plans(tmp_path / name, case)
-    record = next(record for record in frameworks() if record.name == "verl")
-    found = refused_by(record, replace(case, plan=plan), Sources(SearchPath([tmp_path])))
-    assert (found is not None) is refused
+    assert (message_of(tmp_path, tmp_path / name, "verl", "0.6.1") is not None) is refused
