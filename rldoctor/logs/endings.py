@@ -74,8 +74,8 @@ def ended(
 ) -> Incident:
     """The incident with the ending that the whole run shows. ``found`` are the signatures' findings with their lines,
     ``findings`` what of them is reported, ``stalls`` the codes that say that a run makes no progress, ``first`` what
-    failed first. ``by_launcher``
-    says that nothing but launchers told of the failure: then the line that explains it names the process."""
+    failed first. ``by_launcher`` says that nothing but launchers told of the failure: then the line that explains it
+    names the process."""
     at, of = position(pieces)
     step = None if at is None else f"{at} of {of}" if of else str(at)
     place, attempt = node_and_attempt(pieces)

@@ -273,13 +273,13 @@ def _event(text: str, line: Line) -> str:
     """What an event of Ray's own processes says."""
     try:
         event = json.loads(text[:_LONGEST_EVENT])
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    message = event.get("message")
-    if not isinstance(message, str):
+    message, source = event.get("message"), event.get("source_type")
+    if not isinstance(message, str) or not isinstance(source, str):  # a record of something else may quote an event
         return text
     line.level = LEVELS.get(str(event.get("severity")).upper())
-    line.refine(actor={"GCS": "gcs_server", "RAYLET": "raylet"}.get(event["source_type"]))
+    line.refine(actor={"GCS": "gcs_server", "RAYLET": "raylet"}.get(source))
     return message.split("\n", 1)[0]
 
 

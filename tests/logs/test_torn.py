@@ -399,3 +399,15 @@ def test_what_one_process_says_while_another_goes_on(end: str) -> None:
     said = "ValueError: could not convert string to float: 'abc'\n"
     assert incident("".join([*steps[:4], said, *steps[4:]]) + end).kind == "unfinished"
     assert incident("".join([*steps, said]) + end).kind == "crashed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"record": {"source_type": "GCS"}, "message": "kept"}',
+        '{"source_type": "GCS", "message": ' + "[" * 7000,
+        '{"source_type": "GCS", "message": 7}',
+    ],
+)
+def test_a_record_that_only_resembles_an_event_of_rays(line: str) -> None:
+    assert incident(f"{line}\n{HEALTHY}").kind == "finished"
