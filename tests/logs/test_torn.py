@@ -408,6 +408,7 @@ def test_what_one_process_says_while_another_goes_on(end: str) -> None:
         '{"source_type": "GCS", "message": ' + "[" * 7000,
         '{"source_type": "GCS", "message": 7}',
     ],
+    ids=["quoted", "nested without end", "a number"],
 )
 def test_a_record_that_only_resembles_an_event_of_rays(line: str) -> None:
     assert incident(f"{line}\n{HEALTHY}").kind == "finished"
